@@ -1,11 +1,10 @@
 """What this machine can do, found without torch: cores, memory, GPUs, and whether bf16 is worth choosing.
 
-Everything that only Linux, glibc or NVIDIA has is guarded: elsewhere the answer is the careful one, not an error.
+Everything that only Linux or NVIDIA has is guarded: elsewhere the answer is the careful one, not an error.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 import shutil
@@ -22,7 +21,6 @@ PYTHON = (3, 11)  # the oldest Python that headviz runs on
 _CPUINFO = Path("/proc/cpuinfo")
 _NVIDIA = Path("/proc/driver/nvidia/gpus")
 _CGROUP = Path("/sys/fs/cgroup")
-_MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of glibc's malloc.h
 
 
 def python_sentence(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> str:
@@ -96,22 +94,6 @@ def has_bf16(device: str = "auto") -> bool:
 def auto_dtype(device: str = "auto") -> Dtype:
     """What dtype "auto" means on this machine: bfloat16 where that is fast, else float32."""
     return "bfloat16" if has_bf16(device) else "float32"
-
-
-def keep_freed_memory() -> bool:
-    """Have glibc keep large freed blocks instead of returning them; True where that was done.
-
-    torch frees large activations in every layer; page faults for getting them back cost 1.3 times (inference) to
-    6 times (training). Call it in a worker, before torch starts. Does nothing where the C library is not glibc.
-    """
-    if platform.system() != "Linux" or platform.libc_ver()[0] != "glibc":
-        return False
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):
-        return False
-    most = 2**30  # glibc takes an int
-    return bool(mallopt(_MMAP_THRESHOLD, most)) and bool(mallopt(_TRIM_THRESHOLD, most))
 
 
 def _number(path: Path) -> int | None:

@@ -119,26 +119,3 @@ def test_python_version(version, fine):
     if not fine:
         assert "3.10.9" in sentence
         assert "3.11" in sentence
-
-
-@pytest.mark.parametrize(
-    ("system", "libc"), [("Darwin", ""), ("Windows", ""), ("Linux", "musl"), ("Linux", "")]
-)
-def test_allocator_is_left_alone_without_glibc(monkeypatch, system, libc):
-    def forbidden(*args):
-        raise AssertionError("no C library may be opened here")
-
-    monkeypatch.setattr(machine.platform, "system", lambda: system)
-    monkeypatch.setattr(machine.platform, "libc_ver", lambda: (libc, ""))
-    monkeypatch.setattr(machine.ctypes, "CDLL", forbidden)
-    assert machine.keep_freed_memory() is False
-
-
-def test_allocator_is_set_with_glibc(monkeypatch):
-    calls = []
-    monkeypatch.setattr(machine.platform, "libc_ver", lambda: ("glibc", "2.36"))
-    monkeypatch.setattr(
-        machine.ctypes, "CDLL", lambda name: SimpleNamespace(mallopt=lambda *a: calls.append(a) or 1)
-    )
-    assert machine.keep_freed_memory() is True
-    assert {name for name, _ in calls} == {-1, -3}

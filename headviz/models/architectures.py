@@ -1,0 +1,170 @@
+"""Model families: one row each. No torch here, so that menus, help and docs read the very rows that compute.
+
+A row says where the layers are and how to get between a head's output and W_O. Two ways exist:
+
+* `interface`: the family calls transformers' attention interface with unrepeated keys and values after RoPE; a
+  function of ours is selected by name, nothing is replaced;
+* `module`: the family computes attention itself; its attention module is replaced by one of ours over the very
+  same weights, and put back afterwards.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from headviz.errors import UnsupportedModel
+from headviz.types import Geometry
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """One model family.
+
+    model_type: transformers' name in config.json
+    layers:     path from the model with its LM head to the list of layers
+    attention:  name of the attention module in a layer
+    output:     name of the projection W_O in the attention module; its input is the concatenated head outputs
+    hook:       how attention is reached, see above
+    positions:  rope (rotated queries and keys), learned (added to the embeddings) or alibi (a slope a head)
+    """
+
+    model_type: str
+    title: str
+    layers: str
+    attention: str
+    output: str
+    hook: Literal["interface", "module"] = "interface"
+    positions: Literal["rope", "learned", "alibi"] = "rope"
+    notes: str = ""
+
+
+def _decoder(model_type: str, title: str, notes: str = "") -> Family:
+    """A family with the module names of llama."""
+    return Family(
+        model_type=model_type,
+        title=title,
+        layers="model.layers",
+        attention="self_attn",
+        output="o_proj",
+        notes=notes,
+    )
+
+
+FAMILIES: dict[str, Family] = {
+    "llama": _decoder("llama", "Llama 2 and 3, SmolLM2", "Shared key and value heads (GQA) from Llama 2 70B on."),
+    "qwen2": _decoder("qwen2", "Qwen2 and Qwen2.5", "Large key biases; no BOS token."),
+    "qwen3": _decoder("qwen3", "Qwen3", "Queries and keys are normalised head by head."),
+    "olmo2": _decoder("olmo2", "OLMo 2", "The norm of queries and keys spans all heads of a layer."),
+    "mistral": _decoder("mistral", "Mistral", "Early versions attend to a sliding window of tokens."),
+    "gemma2": _decoder(
+        "gemma2", "Gemma 2", "Soft-capped logits, and a sliding window in every other layer: exact, but slower."
+    ),
+    "gemma3_text": _decoder("gemma3_text", "Gemma 3 (text)", "A sliding window in five layers of six."),
+    "phi3": _decoder("phi3", "Phi-3 and Phi-4", "Queries, keys and values in one projection, block by block."),
+    "gpt2": Family(
+        model_type="gpt2",
+        title="GPT-2",
+        layers="transformer.h",
+        attention="attn",
+        output="c_proj",
+        positions="learned",
+        notes="Projections are stored transposed (Conv1D).",
+    ),
+    "gpt_neox": Family(
+        model_type="gpt_neox",
+        title="GPT-NeoX and Pythia",
+        layers="gpt_neox.layers",
+        attention="attention",
+        output="dense",
+        notes="Queries, keys and values in one projection, head by head.",
+    ),
+    "opt": Family(
+        model_type="opt",
+        title="OPT",
+        layers="model.decoder.layers",
+        attention="self_attn",
+        output="out_proj",
+        positions="learned",
+        notes="The query is scaled before attention.",
+    ),
+    "bloom": Family(
+        model_type="bloom",
+        title="BLOOM",
+        layers="transformer.h",
+        attention="self_attention",
+        output="dense",
+        hook="module",
+        positions="alibi",
+        notes="ALiBi slopes; transformers has only an eager attention for it, ours is faster and closer to exact.",
+    ),
+}
+
+_ALIASES = {
+    "layers": ("num_hidden_layers", "n_layer"),
+    "heads": ("num_attention_heads", "n_head"),
+    "hidden": ("hidden_size", "n_embd"),
+}
+
+
+def family_of(config: Any) -> Family:
+    """The row for a transformers config, or for a dict read from config.json.
+
+    Raises UnsupportedModel with the family's name and what works, and for bidirectional variants.
+    """
+    model_type = _get(config, "model_type")
+    if model_type not in FAMILIES:
+        works = ", ".join(FAMILIES)
+        raise UnsupportedModel(
+            f"Models of the family {model_type!r} are not supported yet. These families work: {works}."
+        )
+    if _get(config, "use_bidirectional_attention") or _get(config, "is_causal") is False:
+        raise UnsupportedModel(
+            f"This {model_type} model attends in both directions. headviz measures causal language models: "
+            "choose the causal checkpoint of the same family."
+        )
+    return FAMILIES[model_type]
+
+
+def geometry(config: Any) -> Geometry:
+    """The shape of a model from its config (an object with the attributes, or a dict). Raises UnsupportedModel."""
+    family = family_of(config)
+    layers, heads, hidden = (_count(config, family, what) for what in ("layers", "heads", "hidden"))
+    return Geometry(
+        family=family.model_type,
+        layers=layers,
+        heads=heads,
+        kv_heads=_get(config, "num_key_value_heads") or heads,
+        head_dim=_get(config, "head_dim") or hidden // heads,
+        hidden=hidden,
+        slopes=alibi_slopes(heads) if family.positions == "alibi" else None,
+    )
+
+
+def alibi_slopes(heads: int) -> tuple[float, ...]:
+    """ALiBi slope of each head, (H,): by how many nats a key loses per token of distance.
+
+    For a power of two, head h of n has 2^(−8(h+1)/n): the first heads are the steepest. Otherwise the slopes of the
+    next smaller power of two come first, then every other slope of twice that power, so that index order is no
+    longer slope order. Press et al. 2022 (arXiv 2108.12409), as in BLOOM's code.
+    """
+    power = 2 ** math.floor(math.log2(heads))
+    first = [2.0 ** (-8 * (head + 1) / power) for head in range(power)]
+    extra = [2.0 ** (-8 * (2 * rest + 1) / (2 * power)) for rest in range(heads - power)]
+    return tuple(first + extra)
+
+
+def _get(config: Any, name: str) -> Any:
+    return config.get(name) if isinstance(config, Mapping) else getattr(config, name, None)
+
+
+def _count(config: Any, family: Family, what: str) -> int:
+    for name in _ALIASES[what]:
+        if value := _get(config, name):
+            return int(value)
+    raise UnsupportedModel(
+        f"The config of this {family.model_type} model has no {_ALIASES[what][0]}, so its shape is unknown. "
+        "Check that the model's config.json is complete."
+    )

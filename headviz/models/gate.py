@@ -1,0 +1,37 @@
+"""The gate: head outputs multiplied by a factor before W_O. 0 switches a head off, 1 leaves it alone.
+
+Zeroing a head this way equals zeroing its columns of W_O; a test holds it, bit for bit, on every family.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+
+# layer, its statistics of this very forward pass ((B, H) each) → factors (H,) or (B, H), or None: leave it alone
+Gate = Callable[[int, Mapping[str, Tensor]], Tensor | None]
+
+
+def static(factors: Tensor) -> Gate:
+    """The same factors for every input: (L, H). A layer of ones is not touched at all."""
+    busy = [not bool((row == 1).all()) for row in factors]
+
+    def gate(layer: int, _statistics: Mapping[str, Tensor]) -> Tensor | None:
+        return factors[layer] if busy[layer] else None
+
+    return gate
+
+
+def without(heads: list[tuple[int, int]] | tuple[tuple[int, int], ...], layers: int, per_layer: int) -> Gate:
+    """A gate that switches off the given (layer, head) pairs of a model with that many layers and heads."""
+    factors = torch.ones(layers, per_layer)
+    for layer, head in heads:
+        factors[layer, head] = 0.0
+    return static(factors)
+
+
+def apply(output: Tensor, factors: Tensor) -> Tensor:
+    """output (B, H, T, D) times factors (H,) or (B, H)."""
+    return output * factors.to(output)[..., None, None]

@@ -1,0 +1,80 @@
+"""Numbers as people read them: three significant digits, a unit, and never "0.0%" for something small."""
+
+from __future__ import annotations
+
+import math
+
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+NOT_DEFINED = "not defined"
+
+
+def number(value: float, digits: int = 3) -> str:
+    """`value` to `digits` significant digits: 0.512, 12.3, 1,230, 1.20×10⁻⁵, −0.5; NaN is "not defined"."""
+    value = float(value)
+    if math.isnan(value):
+        return NOT_DEFINED
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if value == 0:
+        return "0"
+    rounded = float(f"{value:.{digits - 1}e}")
+    size = math.floor(math.log10(abs(rounded)))
+    if size < -4 or size >= 9:
+        mantissa = f"{rounded / 10.0**size:.{digits - 1}f}"
+        text = f"{mantissa}×10{str(size).translate(_SUPERSCRIPT)}"
+    else:
+        text = f"{rounded:,.{max(digits - 1 - size, 0)}f}"
+    return text.replace("-", "−", 1) if rounded < 0 else text
+
+
+def tick(value: float) -> str:
+    """`value` for an axis: as `number`, without trailing zeros."""
+    text = number(value)
+    if "." in text and "×" not in text:
+        text = text.rstrip("0").rstrip(".")
+    return text
+
+
+def percent(share: float) -> str:
+    """A share of 0..1 as percent: 0%, 0.0123%, 20.0%, 99.96%, 100%. Only exactly none and all print as 0% and 100%."""
+    share = float(share)
+    if math.isnan(share):
+        return NOT_DEFINED
+    if share in (0.0, 1.0):
+        return f"{share:.0%}"
+    if 0.9995 <= share < 1:
+        return f"{math.floor(share * 1e6) / 1e4:.4f}".rstrip("0").rstrip(".") + "%"
+    return number(share * 100) + "%"
+
+
+def count(part: int, whole: int) -> str:
+    """`54 of 270 (20.0%)`; of nothing, there is no percentage."""
+    share = f" ({percent(part / whole)})" if whole else ""
+    return f"{part:,} of {whole:,}{share}"
+
+
+def with_unit(value: float, unit: str) -> str:
+    """`1.23 nats`; a unit of "" or "1" is left out, and so is the unit of what is not defined."""
+    text = number(value)
+    return text if not unit or unit == "1" or text == NOT_DEFINED else f"{text} {unit}"
+
+
+def interval(value: float, low: float, high: float, unit: str = "") -> str:
+    """`0.23 nats [0.20, 0.26]`."""
+    return f"{with_unit(value, unit)} [{number(low)}, {number(high)}]"
+
+
+def duration(seconds: float) -> str:
+    """`1.80 s`, `2 min 5 s`, `1 h 12 min`."""
+    if seconds < 99.5:
+        return f"{number(seconds)} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def signed(value: float) -> str:
+    """A change with its sign: +0.230, −0.120, 0."""
+    text = number(value)
+    return f"+{text}" if value > 0 else text

@@ -1,0 +1,163 @@
+"""The empty plotly figure all charts start from: no template, transparent, fonts and neutral colours of the theme.
+
+Use `st.plotly_chart(figure, theme=None)`: Streamlit's own theme would change the colours that carry meaning.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from html import escape
+
+import plotly.graph_objects as go
+
+from headviz.charts import scales
+from headviz.charts.scales import FONT, PALETTES, Limits, Palette, Scale
+from headviz.errors import lookup
+
+FOOT = 8  # px between the provenance and the lower edge
+SMALL = 11
+WIDE = 96  # characters of a provenance line: 490 px in the page's font
+
+
+def palette(theme: str) -> Palette:
+    """Neutral colours of "light" or "dark". Raises UnknownName."""
+    return lookup(PALETTES, theme, "theme")
+
+
+def start(
+    theme: str, height: int, *, left=56, right=16, top=16, bottom=48, note: str = "", chars: int = WIDE
+) -> go.Figure:
+    """An empty figure of fixed height. `note` (the provenance) goes along the lower edge, wrapped at `chars`."""
+    p = palette(theme)
+    lines = wrap(note, chars)
+    bottom += FOOT + 14 * len(lines) if lines else 0
+    figure = go.Figure()
+    figure.update_layout(
+        template=go.layout.Template(),
+        height=height,
+        autosize=True,
+        margin={"l": left, "r": right, "t": top, "b": bottom, "pad": 0, "autoexpand": False},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"family": FONT, "size": 13, "color": p.text},
+        showlegend=False,
+        hovermode="closest",
+        hoverlabel={
+            "bgcolor": p.paper,
+            "bordercolor": p.line,
+            "align": "left",
+            "font": {"family": FONT, "size": 13, "color": p.text},
+        },
+        modebar={"bgcolor": "rgba(0,0,0,0)", "color": p.muted, "activecolor": p.accent, "orientation": "h"},
+    )
+    if lines:
+        figure.add_annotation(
+            text="<br>".join(escape(line) for line in lines),
+            name="provenance",
+            xref="paper",
+            yref="paper",
+            x=0,
+            y=0,
+            xanchor="left",
+            yanchor="bottom",
+            xshift=8 - left,
+            yshift=FOOT - bottom,
+            align="left",
+            showarrow=False,
+            font={"size": SMALL, "color": p.muted},
+        )
+    return figure
+
+
+def wrap(note: str, chars: int = WIDE) -> list[str]:
+    """Lines of at most `chars`, broken between the parts of a caption where that is possible."""
+    lines: list[str] = []
+    for part in note.split(" · ") if note else ():
+        if lines and len(lines[-1]) + len(part) + 3 <= chars:
+            lines[-1] += f" · {part}"
+        else:
+            lines += textwrap.wrap(part, chars)
+    return lines
+
+
+def axis(theme: str, title: str = "", *, grid: bool = True, **more) -> dict:
+    """Settings of one axis: thin ticks outside, light grid, no zero line."""
+    p = palette(theme)
+    return {
+        "title": {"text": title, "font": {"size": 13, "color": p.text}, "standoff": 8},
+        "tickfont": {"size": 12, "color": p.muted},
+        "showgrid": grid,
+        "gridcolor": p.grid,
+        "gridwidth": 1,
+        "zeroline": False,
+        "showline": False,
+        "ticks": "outside",
+        "ticklen": 4,
+        "tickcolor": p.line,
+        "automargin": False,
+        **more,
+    }
+
+
+def colorbar(scale: Scale, ends: Limits, values, theme: str, *, length=260, **more) -> dict:
+    """A thin bar lying above the plot, its ticks in the unit of the values. Its title is a `heading`: a bar's own
+    title is centred on the bar, so long names would leave the figure on the left."""
+    p = palette(theme)
+    at, texts = scales.ticks(scale, ends, values)
+    return {
+        "orientation": "h",
+        "x": 0,
+        "xanchor": "left",
+        "xpad": 0,
+        "y": 1,
+        "yanchor": "bottom",
+        "ypad": 8,
+        "lenmode": "pixels",
+        "len": length,
+        "thickness": 10,
+        "outlinewidth": 1,
+        "outlinecolor": p.line,
+        "tickmode": "array",
+        "tickvals": at,
+        "ticktext": texts,
+        "tickfont": {"size": 12, "color": p.muted},
+        "ticks": "outside",
+        "ticklen": 3,
+        "tickcolor": p.line,
+        **more,
+    }
+
+
+def label(figure: go.Figure, text: str, theme: str, *, x=0.0, y=1.0, **more) -> None:
+    """Small text at a place given in shares of the plot."""
+    settings = {
+        "xref": "paper",
+        "yref": "paper",
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "showarrow": False,
+        "align": "left",
+        "font": {"size": 12, "color": palette(theme).muted},
+    }
+    figure.add_annotation(text=text, x=x, y=y, **{**settings, **more})
+
+
+def heading(figure: go.Figure, text: str, theme: str, *, yshift: float, **more) -> None:
+    """The title of a figure and of its colours, at the left above the plot."""
+    label(
+        figure,
+        text,
+        theme,
+        yshift=yshift,
+        font={"size": 14, "color": palette(theme).text},
+        name="title",
+        **more,
+    )
+
+
+def thin(count: int, room: int = 16) -> list[int]:
+    """Indices to write on an axis of `count` cells: every 1st, 2nd, 5th, 10th … so that at most `room` are written."""
+    for step in (1, 2, 4, 5, 8, 10, 16, 20, 25, 32, 50, 64, 100, 128):
+        if count / step <= room:
+            return list(range(0, count, step))
+    return list(range(0, count, -(-count // room)))

@@ -1,0 +1,94 @@
+"""Checkpoints in folders of this machine, pinned by the hash of their content.
+
+A request holds a name and a hash, never a path. `HEADVIZ_HOME/local_models.json` says where the folder with that
+name and hash lies, so that a worker finds what the command line was given as a path. No torch here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from headviz.errors import BadInput, ModelNotFound
+from headviz.models.checks import check_config, check_files, missing, parts, read_config
+from headviz.models.hashes import folder_sha256, read_json, remembered, write_json
+from headviz.settings import Settings
+from headviz.types import Watch
+
+_INDEX = "local_models.json"
+
+
+def folders(settings: Settings) -> dict[str, Path]:
+    """Folder name → folder, for the checkpoints in HEADVIZ_MODELS, by name."""
+    if settings.models is None:
+        return {}
+    try:
+        found = sorted(path for path in settings.models.iterdir() if (path / "config.json").is_file())
+    except OSError:
+        raise BadInput(
+            f"HEADVIZ_MODELS is {str(settings.models)!r}, and that is no folder which can be read. Set it to the "
+            "folder that holds your checkpoints, or unset it."
+        ) from None
+    return {path.name: path for path in found if not path.name.startswith(".")}
+
+
+def looks_like_path(name: str) -> bool:
+    """Whether somebody meant a folder: `./x`, `../x`, `/x`, `~/x`, `x/`, or a path of Windows."""
+    return name.startswith((".", "/", "~")) or name.endswith("/") or "\\" in name
+
+
+def as_path(name: str) -> Path | None:
+    """The folder that `name` says, or None where it is no path. Raises ModelNotFound where it must be one."""
+    folder = Path(name).expanduser()
+    if folder.is_dir() and (looks_like_path(name) or (folder / "config.json").is_file()):
+        return folder.resolve()
+    if looks_like_path(name):
+        raise ModelNotFound(f"There is no folder {name!r} on this machine. Check the path.")
+    return None
+
+
+def pin(folder: Path, settings: Settings, watch: Watch | None = None) -> str:
+    """Content hash of a checkpoint folder, which is looked over first; the folder is found again by it."""
+    check(folder)
+    revision = folder_sha256(parts(folder), settings.home, watch)
+    path, key = settings.home / _INDEX, f"{folder.name}@{revision}"
+    index = read_json(path)
+    if index.get(key) != str(folder):
+        write_json(path, {**index, key: str(folder)})
+    return revision
+
+
+def check(folder: Path, label: str = "") -> None:
+    """Refuse a folder by its file names and its config, before anything else is read."""
+    label = label or folder.name
+    check_files([path.name for path in folder.iterdir()], label)
+    check_config(read_config(folder, label), label)
+    if lacking := missing(folder):
+        raise ModelNotFound(
+            f"{label} is incomplete: its index lists {lacking[0]}, which is not there. Copy it again."
+        )
+
+
+def known_revision(folder: Path, settings: Settings) -> str:
+    """The content hash where it is remembered and nothing changed, else an empty string. Reads no weights."""
+    return remembered(parts(folder), settings.home)
+
+
+def locate(name: str, revision: str, settings: Settings, watch: Watch | None = None) -> Path:
+    """The folder with that name and content. Raises ModelNotFound where it is gone or has changed."""
+    listed = read_json(settings.home / _INDEX).get(f"{name}@{revision}")
+    candidates = [Path(listed)] if listed else []
+    if (offered := folders(settings).get(name)) and offered not in candidates:
+        candidates.append(offered)
+    present = [folder for folder in candidates if (folder / "config.json").is_file()]
+    for folder in present:
+        if folder_sha256(parts(folder), settings.home, watch) == revision:
+            return folder
+    if present:
+        raise ModelNotFound(
+            f"The local model {name} has changed since this was asked: its content is no longer {revision[:12]}. "
+            "Choose it again, or put the files back."
+        )
+    raise ModelNotFound(
+        f"The local model {name} ({revision[:12]}) is not on this machine. Put its folder under HEADVIZ_MODELS, or "
+        "give its path on the command line."
+    )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from headviz.errors import BadInput, lookup
 
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 VARIABLES: dict[str, str] = {
     "HEADVIZ_HOME": "folder for results, jobs and converted models (default ~/.local/share/headviz)",
@@ -56,7 +56,9 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         device=given.get("HEADVIZ_DEVICE", "auto"),
         threads=_number(given, "HEADVIZ_THREADS", int),
         idle_minutes=_number(given, "HEADVIZ_IDLE_MINUTES", float) or 10.0,
-        store_limit=_size(given.get("HEADVIZ_STORE_LIMIT")),
+        store_limit=parse_size(given["HEADVIZ_STORE_LIMIT"], "HEADVIZ_STORE_LIMIT")
+        if "HEADVIZ_STORE_LIMIT" in given
+        else None,
     )
 
 
@@ -78,11 +80,9 @@ def _number(given: Mapping[str, str], name: str, kind: type):
     return value
 
 
-def _size(text: str | None) -> int | None:
-    if text is None:
-        return None
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?B?)\s*", text.upper())
-    unit = (match[2] if match[2] in _UNITS else match[2] + "B") if match else None
+def parse_size(text: str, name: str) -> int:
+    """Bytes of a size such as `500MB` or `20GB`. Raises BadInput that names `name`."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)B?\s*", text.upper())
     if not match:
-        raise BadInput(f"HEADVIZ_STORE_LIMIT is {text!r}, which is no size. Write it like 500MB or 20GB.")
-    return int(float(match[1]) * _UNITS[unit])
+        raise BadInput(f"{name} is {text!r}, which is no size. Write it like 500MB or 20GB.")
+    return int(float(match[1]) * _UNITS[match[2]])

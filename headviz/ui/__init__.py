@@ -1,0 +1,45 @@
+"""What the pages share. The only package under headviz that imports streamlit.
+
+state.py      the view in session and URL, and the model and data it names
+parts.py      page head, the computed sentence, charts, provenance
+answers.py    requests: nothing yet, working, failed, done
+take_away.py  downloads and "show the code"
+"""
+
+from headviz.ui.answers import answer, cached, jobs_indicator
+from headviz.ui.parts import chart, page_head, provenance, provenance_text, say, sentences, token_strip
+from headviz.ui.state import (
+    holder,
+    keyed,
+    put,
+    score_request,
+    start,
+    starts_by_itself,
+    sync_url,
+    theme,
+    value,
+)
+from headviz.ui.take_away import take_away
+
+__all__ = [
+    "answer",
+    "cached",
+    "chart",
+    "holder",
+    "jobs_indicator",
+    "keyed",
+    "page_head",
+    "provenance",
+    "provenance_text",
+    "put",
+    "say",
+    "score_request",
+    "sentences",
+    "start",
+    "starts_by_itself",
+    "sync_url",
+    "take_away",
+    "theme",
+    "token_strip",
+    "value",
+]

@@ -1,0 +1,115 @@
+"""Parts that every page has: head, the computed sentence, charts, provenance, errors as sentences."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from html import escape
+from typing import Any
+
+import streamlit as st
+
+from headviz import view
+from headviz.charts import fmt, tables
+from headviz.errors import HeadvizError
+from headviz.types import HeadPattern, ScoreTable
+from headviz.ui.state import values
+
+_COPY = """
+export default function (component) {
+  const { parentElement, data } = component
+  const button = parentElement.querySelector("button")
+  button.onclick = async () => {
+    const url = window.location.origin + window.location.pathname + "?" + data.query
+    let copied = true
+    try { await navigator.clipboard.writeText(url) }
+    catch {                     // no clipboard without https: select the text instead
+      const area = document.createElement("textarea")
+      area.value = url; document.body.appendChild(area); area.select()
+      copied = document.execCommand("copy"); area.remove()
+    }
+    button.dataset.url = url
+    button.textContent = copied ? "Copied" : "Copy failed"
+    setTimeout(() => { button.textContent = "Copy link" }, 1600)
+  }
+}
+"""
+_COPY_STYLE = """
+button {font: inherit; font-size: .9rem; color: var(--st-text-color); background: transparent; cursor: pointer;
+        border: 1px solid var(--st-border-color); border-radius: var(--st-base-radius); padding: .35rem .7rem; width: 100%}
+button:hover, button:focus-visible {border-color: var(--st-primary-color); color: var(--st-primary-color)}
+"""
+
+
+def page_head(title: str, question: str, page: str):
+    """Title, question and the copy-link button; returns the container right of it for downloads."""
+    left, right = st.columns([5, 2], vertical_alignment="bottom")
+    with left:
+        st.title(title, anchor=False)
+        st.caption(question)
+    with right, st.container(horizontal=True, horizontal_alignment="right"):
+        copy_link(page)
+        return st.container()
+
+
+def copy_link(page: str) -> None:
+    button = st.components.v2.component(
+        "headviz_copy_link", html="<button type='button'>Copy link</button>", css=_COPY_STYLE, js=_COPY
+    )
+    button(data={"query": view.query(values(), page)}, key="copy_link", width=104, height="content")
+
+
+def say(sentence: str) -> None:
+    """The computed sentence under the title: what a person would quote. Markdown."""
+    with st.container(key="say"):
+        st.markdown(f":small[ ]{sentence}")
+
+
+def provenance(text: str) -> None:
+    st.html(f"<div class='hv-prov'>{text}</div>")
+
+
+@contextmanager
+def sentences():
+    """Turns an error of ours into its sentence on the page, and stops there."""
+    try:
+        yield
+    except HeadvizError as error:
+        st.error(str(error), icon=":material/error:")
+        st.stop()
+
+
+def chart(figure: Any, *, key: str, name: str, on_select: Any = "ignore", alt: str = "") -> None:
+    """A plotly figure with its own colours; its camera saves an SVG named `name`, its own zoom stays quiet."""
+    st.plotly_chart(
+        figure,
+        key=key,
+        theme=None,
+        on_select=on_select,
+        selection_mode="points",
+        alt=alt or name,
+        config={
+            "displaylogo": False,
+            "displayModeBar": "hover",
+            "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
+            "toImageButtonOptions": {"format": "svg", "filename": name},
+        },
+    )
+
+
+def provenance_text(result: ScoreTable | HeadPattern) -> str:
+    """The caption, where it ran, and how far the fast statistics are from the slow ones on this machine."""
+    made = result.provenance
+    checked = ", ".join(
+        f"{name.replace('_', ' ')} {fmt.number(error)}" for name, error in made.self_check.items()
+    )
+    return f"{tables.caption(made, result)} · {made.device}, {made.threads} threads · self-check, worst error: {checked}"
+
+
+def token_strip(pieces: list[str]) -> None:
+    """Tokens one after another, borders visible, spaces and newlines as signs."""
+    signs = str.maketrans({" ": "·", "\n": "⏎", "\t": "⇥"})
+    spans = "".join(
+        f"<span class='hv-token' title='token {i}'>{escape(piece.translate(signs)) or '∅'}</span>"
+        for i, piece in enumerate(pieces)
+    )
+    st.html(f"<div class='hv-tokens'>{spans}</div>")

@@ -1,0 +1,167 @@
+"""What a page shows, as one flat set of values that also stands in the URL.
+
+Pure: no streamlit here. `VIEW` is the only list of URL parameters; app.py checks a URL against it before any widget
+exists and says what it ignored, `link` writes every value out, defaults too, so that a link means the same tomorrow.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from headviz.analysis.metrics import METRICS
+from headviz.data.corpora import CORPORA
+from headviz.errors import BadInput, lookup
+from headviz.types import BOS_POLICIES, DTYPES, PARTS, QUANTIZATIONS, head_name
+
+DEFAULT_METRIC = "ahon_ln"
+_HEAD = re.compile(r"\s*[Ll]?(\d{1,3})\s*[.,: ]\s*[Hh]?(\d{1,3})\s*")
+
+
+def parse_head(text: str) -> tuple[int, int]:
+    """(layer, head) of `L03.H07`, `3.7`, `l3 h7`. Raises BadInput with an example."""
+    match = _HEAD.fullmatch(text)
+    if not match:
+        raise BadInput(f"{text!r} is no head. Write it like L03.H07 (layer 3, head 7, both from zero).")
+    return int(match[1]), int(match[2])
+
+
+def _text(value: str) -> str:
+    if len(value) > 300 or any(ord(char) < 32 for char in value):
+        raise BadInput("it is too long or holds control characters")
+    return value
+
+
+def _choice(options) -> Callable[[str], str]:
+    def read(value: str) -> str:
+        if value not in options:
+            raise BadInput(f"it must be one of {', '.join(options)}")
+        return value
+
+    return read
+
+
+def _row(table: Mapping, kind: str) -> Callable[[str], str]:
+    def read(value: str) -> str:
+        lookup(table, value, kind)
+        return value
+
+    return read
+
+
+def _whole(low: int, high: int) -> Callable[[str], int]:
+    def read(value: str) -> int:
+        if not re.fullmatch(r"\d{1,9}", value) or not low <= int(value) <= high:
+            raise BadInput(f"it must be a whole number from {low:,} to {high:,}")
+        return int(value)
+
+    return read
+
+
+def _number(low: float, high: float) -> Callable[[str], float]:
+    def read(value: str) -> float:
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not low <= number <= high:
+            raise BadInput(f"it must be a number from {low:g} to {high:g}")
+        return number
+
+    return read
+
+
+def _flag(value: str) -> bool:
+    return _choice(("true", "false"))(value) == "true"
+
+
+def _head(value: str) -> str:
+    return head_name(*parse_head(value)) if value else ""
+
+
+def _sha(value: str) -> str:
+    if value and not re.fullmatch(r"[0-9a-f]{64}", value):
+        raise BadInput("it must be the 64 hex digits under which headviz kept a text")
+    return value
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One URL parameter: how it is read, what it is without one, and the pages that use it ("" = all)."""
+
+    read: Callable[[str], Any]
+    default: Any
+    page: str = ""
+
+
+PANELS = ("distribution", "scores", "layers", "ranking", "inputs", "take")
+
+VIEW: dict[str, Parameter] = {
+    "model": Parameter(_text, "smollm2"),
+    "revision": Parameter(_text, ""),
+    "dtype": Parameter(_choice(("auto", *DTYPES)), "auto"),
+    "quantization": Parameter(_choice(QUANTIZATIONS), "none"),
+    "corpus": Parameter(_row(CORPORA, "corpus"), "docstrings"),
+    "dataset": Parameter(_text, ""),
+    "config": Parameter(_text, ""),
+    "split": Parameter(_text, ""),
+    "column": Parameter(_text, ""),
+    "text": Parameter(_sha, ""),
+    "part": Parameter(_choice(PARTS), "held-out"),
+    "inputs": Parameter(_whole(1, 2_000), 16),
+    "tokens": Parameter(_whole(1, 131_072), 512),
+    "seed": Parameter(_whole(0, 999_999), 0),
+    "bos": Parameter(_choice(BOS_POLICIES), "tokenizer"),
+    "chat": Parameter(_flag, False),
+    "metric": Parameter(_row(METRICS, "score"), DEFAULT_METRIC, "heads"),
+    "rule": Parameter(_choice(("share", "value")), "share", "heads"),
+    "share": Parameter(_number(0, 100), 20.0, "heads"),
+    "threshold": Parameter(_number(-1e9, 1e9), 0.0, "heads"),
+    "shows": Parameter(_choice(("score", "inactive")), "score", "heads"),
+    "head": Parameter(_head, "", "heads"),
+    "panel": Parameter(_choice(PANELS), "distribution", "heads"),
+    "inside": Parameter(_flag, False, "heads"),
+    "input": Parameter(_whole(0, 1_999), 0, "heads"),
+}
+
+
+def read_url(parameters: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
+    """(values, what was ignored and why) of a URL's parameters. Never raises: a bad value falls back, aloud."""
+    values, ignored = {}, []
+    for name, text in parameters.items():
+        if name not in VIEW:
+            ignored.append(f"`{name}` is no parameter of headviz.")
+            continue
+        try:
+            values[name] = VIEW[name].read(text)
+        except BadInput as error:
+            reason = str(error).rstrip(".")
+            ignored.append(
+                f"`{name}={text[:60]}` was ignored: {reason}. Shown instead: `{VIEW[name].default}`."
+            )
+    return values, ignored
+
+
+def written(values: Mapping[str, Any], page: str = "", *, defaults: bool) -> dict[str, str]:
+    """URL parameters for `values`: those of `page` and those of every page; with `defaults`, all of them."""
+    shown = {}
+    for name, parameter in VIEW.items():
+        value = values.get(name, parameter.default)
+        if parameter.page not in ("", page) or (value == parameter.default and not defaults):
+            continue
+        if isinstance(value, bool):
+            shown[name] = "true" if value else "false"
+        elif isinstance(value, float):
+            shown[name] = repr(value)  # exact: a rounded threshold can pick another head
+        else:
+            shown[name] = str(value)
+    return shown
+
+
+def query(values: Mapping[str, Any], page: str) -> str:
+    """The query string of a link that shows exactly this, whatever the defaults become."""
+    return urlencode({name: text for name, text in written(values, page, defaults=True).items() if text})

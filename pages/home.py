@@ -1,0 +1,93 @@
+"""Home: what to do now, what is already there, and what this machine can do."""
+
+import streamlit as st
+
+from headviz import machine, ui
+from headviz.charts.fmt import size
+from headviz.jobs import local
+
+
+def three_things() -> None:
+    for column, (title, text, page, label) in zip(
+        st.columns(3, border=True),
+        [
+            (
+                "See which heads do nothing",
+                "Twelve scores of every head of the model in the sidebar. With the bundled model the first map takes "
+                "under a minute, and nothing has to be downloaded.",
+                "pages/heads.py",
+                "Open the map of heads",
+            ),
+            (
+                "Bring your own model or text",
+                "Type a hub id under **Model** in the sidebar, or set `HEADVIZ_MODELS` to a folder of checkpoints. "
+                "Under **Data**, choose *your own text* to paste or upload what your heads should read.",
+                "pages/heads.py",
+                "Score it",
+            ),
+            (
+                "Watch and stop work",
+                "Everything that is computed is a job that goes on when you leave the page. What is finished stays: "
+                "the second visit costs nothing.",
+                "pages/jobs.py",
+                "Open the jobs",
+            ),
+        ],
+        strict=True,
+    ):
+        with column:
+            st.markdown(f"**{title}**")
+            st.markdown(text)
+            st.page_link(page, label=label, icon=":material/arrow_forward:")
+
+
+def kept_results() -> None:
+    st.subheader("Already computed", anchor=False)
+    entries = local.store().entries()
+    if not entries:
+        st.caption("Nothing yet. Open **Heads**: the bundled model is scored at once.")
+        return
+    st.dataframe(
+        [
+            {
+                "what": entry.kind,
+                "model": entry.model,
+                "data": entry.data,
+                "size": size(entry.bytes),
+                "when": entry.when,
+            }
+            for entry in entries[:50]
+        ],
+        hide_index=True,
+        column_config={"when": st.column_config.DatetimeColumn("when", format="YYYY-MM-DD HH:mm")},
+    )
+
+
+def this_machine() -> None:
+    st.subheader("This machine", anchor=False)
+    total, free = machine.memory()
+    gpus = machine.gpus()
+    left, middle, right = st.columns(3)
+    left.metric(
+        "Cores", machine.cores(), help="Half of them compute a job unless HEADVIZ_THREADS says otherwise."
+    )
+    middle.metric(
+        "Memory free", f"{size(free)} of {size(total)}", help="A model that would not fit is refused."
+    )
+    right.metric("GPUs", len(gpus) or "none", help=", ".join(gpus) or "Models run on the processor.")
+    st.caption(
+        f"`auto` means {machine.auto_dtype()} here. "
+        + (
+            "bfloat16 is fast on this machine."
+            if machine.has_bf16()
+            else "This machine is not fast at bfloat16."
+        )
+    )
+
+
+st.title("headviz", anchor=False)
+st.caption("Which attention heads of a language model do nothing, and how would you know?")
+with ui.sentences():
+    three_things()
+    kept_results()
+    this_machine()

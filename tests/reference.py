@@ -41,7 +41,7 @@ def run(model: torch.nn.Module, ids: torch.Tensor) -> list[tuple[np.ndarray, np.
     found = []
     for layer, attention, raw in zip(model.get_submodule(layers_at), attentions, caught, strict=True):
         A = attention[0].double().numpy()  # (H, T, T)
-        H, T, _ = A.shape
+        H = A.shape[0]
         weight = layer.get_submodule(output_at).weight.double().numpy()
         W = weight if model.config.model_type == "gpt2" else weight.T  # (H·D, M)
         D = W.shape[0] // H

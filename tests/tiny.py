@@ -41,7 +41,9 @@ class Tiny:
 CASES: dict[str, Tiny] = {
     "llama": Tiny("LlamaConfig", _LLAMA | {"attention_bias": True}),
     "llama-mha": Tiny("LlamaConfig", _LLAMA | {"num_key_value_heads": 4}),
-    "llama-odd": Tiny("LlamaConfig", _LLAMA | {"head_dim": 10, "num_attention_heads": 3, "num_key_value_heads": 1}),
+    "llama-odd": Tiny(
+        "LlamaConfig", _LLAMA | {"head_dim": 10, "num_attention_heads": 3, "num_key_value_heads": 1}
+    ),
     "qwen2": Tiny("Qwen2Config", _LLAMA | {"use_sliding_window": False}),
     "qwen3": Tiny("Qwen3Config", _LLAMA | _HEAD_DIM),
     "olmo2": Tiny("Olmo2Config", _LLAMA),
@@ -49,11 +51,17 @@ CASES: dict[str, Tiny] = {
     "mistral-window": Tiny("MistralConfig", _LLAMA | _HEAD_DIM | {"sliding_window": 9}),
     "gemma2": Tiny(
         "Gemma2Config",
-        _LLAMA | _HEAD_DIM | {"sliding_window": 16, "attn_logit_softcapping": 5.0, "query_pre_attn_scalar": 6},
+        _LLAMA
+        | _HEAD_DIM
+        | {"sliding_window": 16, "attn_logit_softcapping": 5.0, "query_pre_attn_scalar": 6},
     ),
-    "gemma3_text": Tiny("Gemma3TextConfig", _LLAMA | _HEAD_DIM | {"sliding_window": 16, "query_pre_attn_scalar": 6}),
+    "gemma3_text": Tiny(
+        "Gemma3TextConfig", _LLAMA | _HEAD_DIM | {"sliding_window": 16, "query_pre_attn_scalar": 6}
+    ),
     "phi3": Tiny("Phi3Config", _LLAMA | {"sliding_window": None}),
-    "gpt2": Tiny("GPT2Config", _SHORT | {"hidden_size": 32, "num_attention_heads": 4, "max_position_embeddings": 256}),
+    "gpt2": Tiny(
+        "GPT2Config", _SHORT | {"hidden_size": 32, "num_attention_heads": 4, "max_position_embeddings": 256}
+    ),
     "gpt2-layer-scale": Tiny(
         "GPT2Config",
         _SHORT | {"hidden_size": 32, "num_attention_heads": 4, "scale_attn_by_inverse_layer_idx": True},
@@ -89,11 +97,15 @@ def build(case: str, dtype: torch.dtype = torch.float32, seed: int = 0, **change
         for name, weight in sorted(model.named_parameters()):
             noise = torch.randn(weight.shape, generator=draw)
             if weight.ndim == 1:
-                centre = 0.0 if name.endswith("bias") or "gemma" in case else 1.0  # a norm's weight is around one
+                centre = (
+                    0.0 if name.endswith("bias") or "gemma" in case else 1.0
+                )  # a norm's weight is around one
                 weight.copy_(centre + 0.2 * noise)
             else:
                 fan_in = weight.shape[0] if type(model).__name__.startswith("GPT2") else weight.shape[1]
-                weight.copy_(noise * (1.0 if "emb" in name or "wte" in name or "wpe" in name else 1.3 * fan_in**-0.5))
+                weight.copy_(
+                    noise * (1.0 if "emb" in name or "wte" in name or "wpe" in name else 1.3 * fan_in**-0.5)
+                )
     return model.to(dtype).eval().requires_grad_(False)
 
 

@@ -54,16 +54,22 @@ def _decoder(model_type: str, title: str, notes: str = "") -> Family:
 
 
 FAMILIES: dict[str, Family] = {
-    "llama": _decoder("llama", "Llama 2 and 3, SmolLM2", "Shared key and value heads (GQA) from Llama 2 70B on."),
+    "llama": _decoder(
+        "llama", "Llama 2 and 3, SmolLM2", "Shared key and value heads (GQA) from Llama 2 70B on."
+    ),
     "qwen2": _decoder("qwen2", "Qwen2 and Qwen2.5", "Large key biases; no BOS token."),
     "qwen3": _decoder("qwen3", "Qwen3", "Queries and keys are normalised head by head."),
     "olmo2": _decoder("olmo2", "OLMo 2", "The norm of queries and keys spans all heads of a layer."),
     "mistral": _decoder("mistral", "Mistral", "Early versions attend to a sliding window of tokens."),
     "gemma2": _decoder(
-        "gemma2", "Gemma 2", "Soft-capped logits, and a sliding window in every other layer: exact, but slower."
+        "gemma2",
+        "Gemma 2",
+        "Soft-capped logits, and a sliding window in every other layer: exact, but slower.",
     ),
     "gemma3_text": _decoder("gemma3_text", "Gemma 3 (text)", "A sliding window in five layers of six."),
-    "phi3": _decoder("phi3", "Phi-3 and Phi-4", "Queries, keys and values in one projection, block by block."),
+    "phi3": _decoder(
+        "phi3", "Phi-3 and Phi-4", "Queries, keys and values in one projection, block by block."
+    ),
     "gpt2": Family(
         model_type="gpt2",
         title="GPT-2",
@@ -141,6 +147,13 @@ def geometry(config: Any) -> Geometry:
         hidden=hidden,
         slopes=alibi_slopes(heads) if family.positions == "alibi" else None,
     )
+
+
+def context_length(config: Any) -> int | None:
+    """The longest input in tokens that the positions allow; None where there is no end (ALiBi)."""
+    if family_of(config).positions == "alibi":
+        return None
+    return _get(config, "max_position_embeddings") or _get(config, "n_positions")
 
 
 def alibi_slopes(heads: int) -> tuple[float, ...]:

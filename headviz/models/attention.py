@@ -10,7 +10,6 @@ and module for module, also after an exception.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -32,16 +31,25 @@ Observer = Callable[[int, Tensor, Tensor, Tensor, Attention, Attended], None]
 
 
 class Probe:
-    """What attention layers call while a probe is on. `paths` counts layers by how they were computed."""
+    """What attention layers call while a probe is on.
+
+    kernels: fused operations that were used; in_blocks: layers that had to be computed in blocks of queries
+    """
 
     def __init__(
-        self, model: nn.Module, want: Collection[str], gates: gate.Gate | None, watch: Watch, observe: Observer | None
+        self,
+        model: nn.Module,
+        want: Collection[str],
+        gates: gate.Gate | None,
+        watch: Watch,
+        observe: Observer | None,
     ) -> None:
         for name in want:
             lookup(STATISTICS, name, "statistic")
         self.model, self.want = model, frozenset(want)
         self.family, self.geometry = family_of(model.config), geometry(model.config)
-        self.paths: Counter[str] = Counter()
+        self.kernels: set[str] = set()
+        self.in_blocks: set[int] = set()
         self._gate, self._watch, self._observe = gates, watch, observe
         self._lengths: Tensor | None = None
         self._layers: list[dict[str, Tensor]] = [{} for _ in range(self.geometry.layers)]
@@ -64,12 +72,14 @@ class Probe:
 
     def statistics(self) -> dict[str, np.ndarray]:
         """The statistics of the last forward pass: name → (B, L, H)."""
-        return {name: torch.stack([layer[name].cpu() for layer in self._layers], 1).numpy() for name in self.want}
+        return {
+            name: torch.stack([layer[name].cpu() for layer in self._layers], 1).numpy() for name in self.want
+        }
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, ask: Attention) -> Tensor:
         """One layer's attention: q (B, H, T, D), k and v (B, G, K, D) → (B, H, T, D), gated, in q's dtype."""
         self._watch.check()
-        attended = self._attended(q, k, v, ask)
+        attended = self._attended(layer, q, k, v, ask)
         if self._observe is not None:
             self._observe(layer, q, k, v, ask, attended)
         if self.want:
@@ -79,16 +89,16 @@ class Probe:
         factors = self._gate(layer, self._layers[layer]) if self._gate is not None else None
         return output if factors is None else gate.apply(output, factors)
 
-    def _attended(self, q: Tensor, k: Tensor, v: Tensor, ask: Attention) -> Attended:
+    def _attended(self, layer: int, q: Tensor, k: Tensor, v: Tensor, ask: Attention) -> Attended:
         name = fused.choose(q, k, ask)
         if name is not None and name not in self._refused:
             try:
                 attended = fused.attend(name, q, k, v, ask, self.want)
-                self.paths[name] += 1
+                self.kernels.add(name)
                 return attended
             except fused.KernelUnavailableError:
                 self._refused.add(name)
-        self.paths["blocks"] += 1
+        self.in_blocks.add(layer)
         return blocks.attend(q, k, v, ask, self.want)
 
     def _real(self, q: Tensor) -> Rows:

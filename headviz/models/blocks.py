@@ -1,7 +1,7 @@
 """Attention by blocks of queries: exact in float32, for whatever the fused operations do not cover.
 
 Soft-capped logits, a sliding window shorter than the text, fewer queries than keys: all go through here. Memory is
-O(block · T), never O(T²). It is also what the fused path is checked against (`check.py`).
+O(block · T), never O(T²). It is also what the fused path is checked against (`selfcheck.py`).
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def attend(q: Tensor, k: Tensor, v: Tensor, ask: Attention, want: frozenset[str]
     sink = wide.new_zeros(B, H, T) if "sink" in want else None
     entropy = wide.new_empty(B, H, T) if "entropy" in want else None
     for rows, keys, weights in weight_blocks(q, k, ask):
-        grouped = weights.view(B, G, -1, weights.shape[-1])  # (B, G, H/G·rows, keys): heads of a group share values
+        grouped = weights.view(
+            B, G, -1, weights.shape[-1]
+        )  # (B, G, H/G·rows, keys): heads of a group share values
         output[:, :, rows] = (grouped @ wide[:, :, keys]).view(B, H, -1, D)
         if sink is not None and keys.start == 0:
             sink[:, :, rows] = weights[..., 0]

@@ -1,0 +1,60 @@
+"""All jobs at a glance. Those that ended are remembered, so that looking stays cheap with thousands of them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from headviz.jobs.folder import ENDED, JobFolder, all_jobs
+from headviz.jobs.view import JobView, look
+
+WAITING = ("queued", "interrupted")
+Stamp = tuple[int, int]  # inode and change time of the folder: a job tried afresh lies in another folder
+
+
+class Board:
+    """Reads the folder of jobs. May be shared between threads."""
+
+    def __init__(self, jobs: Path) -> None:
+        self.jobs = jobs
+        self._ended: dict[str, Stamp] = {}
+        self._views: dict[str, tuple[Stamp, JobView]] = {}
+
+    def active(self) -> list[tuple[JobFolder, str]]:
+        """(job, state) of all jobs that have not ended, oldest first."""
+        found = []
+        for job in all_jobs(self.jobs):
+            with suppress(FileNotFoundError):
+                stamp = _stamp(job)
+                if self._ended.get(job.digest) == stamp:
+                    continue
+                state = job.state()
+                if state in ENDED:
+                    self._ended[job.digest] = stamp
+                else:
+                    found.append((job.created, job.digest, job, state))
+        return [(job, state) for _, _, job, state in sorted(found, key=lambda row: row[:2])]
+
+    def waiting(self) -> list[JobFolder]:
+        """Jobs that a worker may take up, oldest first."""
+        return [job for job, state in self.active() if state in WAITING]
+
+    def views(self) -> list[JobView]:
+        """Every job, newest first."""
+        found = []
+        for job in all_jobs(self.jobs):
+            with suppress(FileNotFoundError):
+                stamp = _stamp(job)
+                known = self._views.get(job.digest)
+                view = known[1] if known and known[0] == stamp else look(job)
+                if view is None:
+                    continue
+                if view.state in ENDED:
+                    self._views[job.digest] = (stamp, view)
+                found.append(view)
+        return sorted(found, key=lambda view: view.created, reverse=True)
+
+
+def _stamp(job: JobFolder) -> Stamp:
+    status = job.path.stat()
+    return status.st_ino, status.st_mtime_ns

@@ -1,0 +1,89 @@
+"""The kinds of job, one row each. No torch: what runs is named by a string that only the worker imports."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from headviz.errors import BadInput, lookup
+from headviz.types import SCHEMA, PatternRequest, Request, ScoreRequest, build, digest, plain
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of job.
+
+    run:     "module:function", called as function(request, resources) -> result, in the worker
+    version: raise it when the same request gives another answer than before; old results are then not found
+    lane:    "live": the warm worker of a device takes it
+    result:  name of the answer's type in types.RESULTS
+    """
+
+    kind: str
+    request: type
+    run: str
+    result: str
+    version: int
+    lane: str
+    title: str
+
+
+KINDS: dict[str, Kind] = {
+    row.kind: row
+    for row in (
+        Kind(
+            kind="score",
+            request=ScoreRequest,
+            run="headviz.analysis.scoring:run_score",
+            result="ScoreTable",
+            version=1,
+            lane="live",
+            title="Score every head",
+        ),
+        Kind(
+            kind="pattern",
+            request=PatternRequest,
+            run="headviz.analysis.scoring:run_pattern",
+            result="HeadPattern",
+            version=1,
+            lane="live",
+            title="Attention pattern of one head",
+        ),
+    )
+}
+
+
+def job_digest(request: Request) -> str:
+    """Name of the job and key of its result, 64 hex digits. Raises BadInput for NaN or infinity in the request."""
+    return digest(request, lookup(KINDS, request.kind, "kind of job").version)
+
+
+def spec(request: Request) -> dict[str, Any]:
+    """What `job_digest` is the sha256 of, as JSON types: the request and all that decides how it is answered."""
+    version = lookup(KINDS, request.kind, "kind of job").version
+    return {"schema": SCHEMA, "kind": request.kind, "method_version": version, "request": plain(request)}
+
+
+def read_spec(given: str | bytes | dict[str, Any]) -> Request:
+    """The request in a spec, as `spec` writes it. Raises BadInput with what is wrong with it."""
+    tree = given
+    if not isinstance(given, dict):
+        try:
+            tree = json.loads(given)
+        except (ValueError, RecursionError) as error:
+            raise BadInput(f"This is no request of headviz: it is not JSON ({error}).") from None
+    wanted = {"schema", "kind", "method_version", "request"}
+    if not isinstance(tree, dict) or set(tree) != wanted:
+        raise BadInput(
+            f"This is no request of headviz: it must be a JSON object with {', '.join(sorted(wanted))}."
+        )
+    if tree["schema"] != SCHEMA:
+        raise BadInput(f"This request has schema {tree['schema']!r}; this headviz reads {SCHEMA}.")
+    row = lookup(KINDS, tree["kind"] if isinstance(tree["kind"], str) else repr(tree["kind"]), "kind of job")
+    if tree["method_version"] != row.version:
+        raise BadInput(
+            f"This request is for version {tree['method_version']!r} of {row.kind!r}; this headviz computes version "
+            f"{row.version}. Ask again from the page or the command line."
+        )
+    return build(row.request, tree["request"])

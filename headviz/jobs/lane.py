@@ -1,0 +1,146 @@
+"""The live lane: one warm worker a device. Starting it, knowing whether it lives, stopping it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from headviz.jobs.files import Lock, held, read_json, read_tail
+from headviz.settings import Settings
+
+log = logging.getLogger(__name__)
+
+ROOT = Path(__file__).parents[2]  # the checkout: headviz runs from it
+COMMAND = (sys.executable, "-m", "headviz.jobs.worker")
+MAX_STARTS = 3
+MAX_LOG = 2_000_000  # bytes; then the log begins anew and the old one is kept beside it
+
+
+class Lane:
+    """The worker of one device, seen from outside. The lock is passed to it at birth, so it is never free meanwhile."""
+
+    def __init__(self, settings: Settings, command: tuple[str, ...] = COMMAND) -> None:
+        self.settings = settings
+        self.command = command
+        folder = settings.home / "lanes"
+        name = "live-" + re.sub(r"[^A-Za-z0-9]+", "-", settings.device)
+        self.lock = folder / f"{name}.lock"
+        self.log = folder / f"{name}.log"
+        self.starts = folder / f"{name}.starts"  # a line a start; the worker removes it once it is up
+        self.owner = folder / f"{name}.json"  # written by the worker: pid and host
+        self._children: list[subprocess.Popen] = []
+        self._starting = threading.Lock()
+
+    def alive(self) -> bool:
+        """Whether its worker lives."""
+        return held(self.lock)
+
+    def start(self) -> str | None:
+        """Start the worker unless it lives. Returns a sentence where it cannot be started, else None."""
+        with self._starting:
+            self._children = [child for child in self._children if child.poll() is None]
+            if self.alive():
+                return None
+            self.lock.parent.mkdir(parents=True, exist_ok=True)
+            lock = Lock.take(self.lock)
+            if lock is None:
+                return None  # somebody else starts it just now
+            try:
+                if problem := self.problem():
+                    return problem
+                self._spawn(lock)
+            finally:
+                lock.release()  # the worker has its own copy; where none was born, it is free again
+        return None
+
+    def problem(self) -> str | None:
+        """Why no worker is started any more: it ended too often before it was up."""
+        starts = len(read_tail(self.starts).splitlines())
+        if starts < MAX_STARTS or self.alive():
+            return None
+        return (
+            f"The worker ended {starts} times while it was starting. The end of its log:\n{self.log_tail(8)}"
+        )
+
+    def log_tail(self, lines: int = 40) -> str:
+        """The end of what the worker wrote outside of jobs."""
+        return "\n".join(read_tail(self.log).splitlines()[-lines:])
+
+    def came_up(self) -> None:
+        """Called by the worker when it is ready; by a person's retry to allow new starts."""
+        self.starts.unlink(missing_ok=True)
+
+    def stop(self, patience: float = 1.0) -> None:
+        """End the worker if there is one; what it was doing is interrupted, and taken up by the next."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            owner = read_json(self.owner) or {}
+            pid = owner.get("pid")
+            if not self.alive() or type(pid) is not int or owner.get("host") != socket.gethostname():
+                break
+            send(pid, number, group=True)
+            until = time.monotonic() + patience
+            while self.alive() and time.monotonic() < until:
+                time.sleep(0.01)
+        self.reap(patience)
+
+    def reap(self, patience: float = 0.0) -> None:
+        """Take leave of workers that this process started and that have ended."""
+        for child in self._children:
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(patience)
+        self._children = [child for child in self._children if child.returncode is None]
+
+    def _spawn(self, lock: Lock) -> None:
+        if self.log.exists() and self.log.stat().st_size > MAX_LOG:
+            self.log.replace(self.log.with_suffix(".old.log"))
+        self.owner.unlink(missing_ok=True)  # that pid may be a stranger's by now
+        with self.starts.open("a") as file:
+            file.write(f"{time.time()}\n")
+        with self.log.open("ab") as output:
+            child = subprocess.Popen(
+                [*self.command, "--lock-fd", str(lock.descriptor)],
+                cwd=ROOT,
+                env=environment(self.settings),
+                stdin=subprocess.DEVNULL,
+                stdout=output,  # a file: a pipe that nobody reads would stop the worker once it is full
+                stderr=output,
+                close_fds=True,
+                pass_fds=(lock.descriptor,),
+                start_new_session=True,  # it outlives the dashboard
+            )
+        self._children.append(child)
+        log.info("started worker %s for %s", child.pid, self.settings.device)
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """The environment of a worker: this process's, with HEADVIZ_* as `settings` say, paths made absolute."""
+    given = {
+        "HEADVIZ_HOME": settings.home.absolute(),
+        "HEADVIZ_MODELS": settings.models,
+        "HEADVIZ_DATA": settings.data,
+        "HEADVIZ_MMLU": settings.mmlu,
+        "HEADVIZ_DEVICE": settings.device,
+        "HEADVIZ_THREADS": settings.threads,
+        "HEADVIZ_IDLE_MINUTES": settings.idle_minutes,
+        "HEADVIZ_STORE_LIMIT": settings.store_limit,
+    }
+    others = {name: value for name, value in os.environ.items() if not name.startswith("HEADVIZ_")}
+    return others | {name: str(value) for name, value in given.items() if value is not None}
+
+
+def send(pid: int, number: int, *, group: bool) -> None:
+    """A signal to a process, or to its whole group where it leads one. Nothing where it is gone."""
+    with suppress(ProcessLookupError, PermissionError):
+        if group and os.getpgid(pid) == pid:
+            os.killpg(pid, number)
+        else:
+            os.kill(pid, number)

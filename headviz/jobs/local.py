@@ -1,0 +1,405 @@
+"""The jobs of this machine, as the dashboard and the command line use them. Opens in milliseconds: no torch.
+
+    view = ask(request, holder)        # answered, running, or queued from now on
+    view = hold(view.digest, holder)   # every second or so while it is shown; takes up what was interrupted
+    table = result(request)            # the answer once view.state is "done"
+
+The functions below act on the folder that the settings name. `Jobs` is the same for any settings.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from functools import cache
+
+from headviz.codec import unpack
+from headviz.errors import (
+    BY_NAME,
+    BadInput,
+    Cancelled,
+    CorruptResult,
+    Failure,
+    HeadvizError,
+    JobFailed,
+    StoreFull,
+)
+from headviz.jobs.board import WAITING, Board
+from headviz.jobs.files import Lock
+from headviz.jobs.folder import ENDED, Attempt, JobFolder
+from headviz.jobs.kinds import KINDS, job_digest
+from headviz.jobs.lane import COMMAND, Lane
+from headviz.jobs.resources import Resources
+from headviz.jobs.run import carry_out, logged, prepare_process, pulse
+from headviz.jobs.stop import stop
+from headviz.jobs.view import JobView, look
+from headviz.settings import Settings, settings
+from headviz.store import Store
+from headviz.types import Request, Result, Silent, Watch
+
+__all__ = [
+    "JobView",
+    "Jobs",
+    "ask",
+    "cancel",
+    "ensure_worker",
+    "find",
+    "hold",
+    "list_jobs",
+    "log_tail",
+    "result",
+    "retry",
+    "run_here",
+    "run_job",
+    "stop_worker",
+    "store",
+    "view",
+    "withdraw",
+]
+
+
+class Jobs:
+    """Jobs, results and the worker under one HEADVIZ_HOME. Safe to share between threads."""
+
+    def __init__(self, ours: Settings, command: tuple[str, ...] = COMMAND) -> None:
+        """`command` starts the worker; tests bring their own."""
+        self.settings = ours
+        self.folder = ours.home / "jobs"
+        self.archive = self.folder / "archive"
+        self.store = Store(ours.home / "results", ours.store_limit)
+        self.lane = Lane(ours, command)
+        self.board = Board(self.folder)
+
+    # -------------------------------------------------------------------------------------------- ask and look
+
+    def ask(self, request: Request, holder: str) -> JobView:
+        """The job that answers `request`: an existing one, or one that is queued now, and a worker for it.
+
+        A job that failed or was cancelled stays so: `retry` tries it afresh.
+        """
+        digest = job_digest(request)
+        if digest in self.store:
+            return self.view(digest) or _answered_before(digest, request)
+        job = self._job(request)
+        if job.state() == "done" and not self._answered(job):
+            job = self._afresh(job, request)
+        job.hold(holder)
+        if job.state() in WAITING:
+            self.lane.start()
+        return self.view(job.digest) or self.ask(request, holder)  # moved aside at this very moment: again
+
+    def view(self, digest: str) -> JobView | None:
+        """The job now. None where there is none, or where it is done and its result was removed since."""
+        job = self._named(digest)
+        seen = look(job)
+        if seen is None:
+            return None
+        if seen.state in WAITING and digest in self.store:  # answered elsewhere
+            return dataclasses.replace(seen, state="done")
+        if seen.state == "done" and not self._answered(job):
+            return None
+        if seen.state in WAITING and (problem := self.lane.problem()):
+            return dataclasses.replace(seen, state="failed", error=problem, error_type=JobFailed.__name__)
+        if seen.state == "queued":
+            older = [other for other, _ in self.board.active() if other.digest != digest]
+            ahead = sum(1 for other in older if _created(other) <= seen.created.timestamp())
+            return dataclasses.replace(seen, ahead=ahead)
+        return seen
+
+    def hold(self, digest: str, holder: str) -> JobView | None:
+        """`view`, and say that `holder` looks at it. Call it while the job is shown; starts a worker where needed."""
+        job = self._named(digest)
+        job.hold(holder)
+        seen = self.view(digest)
+        if seen is not None and seen.state in WAITING:
+            self.lane.start()
+        return seen
+
+    def result(self, request: Request) -> Result | None:
+        """The answer, or None where it is not there yet. Never starts anything."""
+        digest = job_digest(request)
+        found = self.store.get(digest)
+        return found if found is not None else self._import(self._named(digest))
+
+    def list_jobs(self) -> list[JobView]:
+        """Every job, newest first."""
+        return self.board.views()
+
+    def log_tail(self, digest: str, lines: int = 40) -> str:
+        """The end of the job's log; of the worker's own log where no attempt began."""
+        job = self._named(digest)
+        if job.last() is not None:
+            return job.log_tail(lines)
+        return self.lane.log_tail(lines)
+
+    def find(self, prefix: str) -> str:
+        """The digest that begins with `prefix`. Raises BadInput where none or several do."""
+        found = [job.digest for job in self.board.views() if prefix and job.digest.startswith(prefix.lower())]
+        if len(found) != 1:
+            what = "No job's id begins" if not found else f"{len(found)} jobs' ids begin"
+            raise BadInput(f"{what} with {prefix!r}. `jobs list` shows them.")
+        return found[0]
+
+    # ------------------------------------------------------------------------------------- cancel, retry, worker
+
+    def cancel(self, digest: str, holder: str, everyone: bool = False) -> str:
+        """`holder` no longer wants it; the last one stops it, in under two seconds. `everyone` stops it regardless.
+
+        Returns "stopped", "others still watch", "already ended", or "still stopping" where its process is not to
+        be reached from here.
+        """
+        job = self._named(digest)
+        job.drop(holder)
+        if not job.exists() or job.state() in ENDED:
+            return "already ended"
+        if not everyone and job.holders():
+            return "others still watch"
+        job.ask_to_cancel()
+        stopped = stop(job)
+        self.ensure_worker()  # if the worker had to be ended, others may wait for one
+        return "stopped" if stopped else "still stopping"
+
+    def withdraw(self, digest: str, holder: str) -> bool:
+        """`holder` asked for something else instead. Removes the job where it has not begun and nobody else looks."""
+        job = self._named(digest)
+        job.drop(holder)
+        if job.state() != "queued" or not job.exists() or job.holders():
+            return False
+        with self._moving():
+            attempt = job.claim()  # so that no worker begins it while it goes
+            if attempt is None:
+                return False
+            if job.holders():
+                job.unclaim(attempt)
+                return False
+            gone = self.folder / f".gone-{uuid.uuid4().hex}"
+            job.path.rename(gone)
+            attempt.release()
+        shutil.rmtree(gone, ignore_errors=True)
+        return True
+
+    def retry(self, digest: str, holder: str) -> JobView:
+        """Try a failed or cancelled job afresh; the old folder is kept aside for its log. Others are left alone."""
+        job = self._named(digest)
+        if not job.exists():
+            raise BadInput(
+                f"There is no job {digest[:12]} any more. Ask again from the page or the command line."
+            )
+        self.lane.came_up()  # a person wants it: the worker may be started again too
+        request = job.request()
+        if job.state() in ENDED and not self._answered(job):
+            self._afresh(job, request)
+        return self.ask(request, holder)
+
+    def ensure_worker(self) -> str | None:
+        """Start the worker where a job waits and none lives. Returns a sentence where it cannot be started."""
+        return self.lane.start() if self.board.waiting() else None
+
+    def stop_worker(self) -> None:
+        """End the worker; what it was doing is taken up by the next one."""
+        self.lane.stop()
+
+    # ------------------------------------------------------------------------------------------ in this process
+
+    def run_here(self, request: Request, watch: Watch | None = None) -> Result:
+        """The answer, computed in this process, or awaited where another already computes it.
+
+        Raises what the job raised; Cancelled where it was stopped.
+        """
+        watch = watch or Silent()
+        found = self.result(request)
+        if found is not None:
+            return found
+        job = self._job(request)
+        if job.state() in ENDED and not self._answered(job):
+            job = self._afresh(job, request)
+        holder = f"process {os.getpid()} {uuid.uuid4().hex}"
+        try:
+            while (state := job.state()) not in ENDED:
+                job.hold(holder)
+                attempt = job.claim()
+                if attempt is not None:
+                    self._run(attempt, watch, holder)
+                else:
+                    self._wait(job, watch)
+        except BaseException:
+            self.cancel(job.digest, holder)
+            raise
+        finally:
+            job.drop(holder)
+        if state == "done":
+            found = self.result(request)
+            if found is not None:
+                return found
+            raise JobFailed("The answer was removed before it could be read. Run it again.")
+        raise _raised(look(job))
+
+    def run_job(self, digest: str, watch: Watch | None = None) -> Result:
+        """`run_here` for a job that was asked before."""
+        return self.run_here(self._named(digest).request(), watch)
+
+    def _run(self, attempt: Attempt, watch: Watch, holder: str) -> None:
+        resources = Resources(self.settings, prepare_process(self.settings))
+        with logged(attempt), pulse(attempt, holder):
+            carry_out(attempt, resources, also=watch)
+
+    def _wait(self, job: JobFolder, watch: Watch) -> None:
+        seen = look(job)
+        if seen is not None and seen.doing:
+            watch.step(seen.doing, seen.done, seen.total, seen.unit)
+        else:
+            watch.check()
+        time.sleep(0.1)
+
+    # ---------------------------------------------------------------------------------------------------- inside
+
+    def _job(self, request: Request) -> JobFolder:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return JobFolder.create(self.folder, request)
+
+    def _named(self, digest: str) -> JobFolder:
+        if len(digest) != 64 or set(digest) - set("0123456789abcdef"):
+            raise BadInput(f"{digest!r} is no job's id: 64 hexadecimal digits.")
+        return JobFolder(self.folder / digest)
+
+    def _answered(self, job: JobFolder) -> bool:
+        return job.result_file.exists() or job.digest in self.store
+
+    @contextmanager
+    def _moving(self) -> Iterator[None]:
+        """One process at a time moves folders of jobs: two must not move aside each other's fresh one."""
+        lock = Lock.take(self.folder / ".lock", patience=5.0)
+        if lock is None:
+            raise Failure("Another process holds the folder of jobs for too long. Try again.")
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _afresh(self, job: JobFolder, request: Request) -> JobFolder:
+        with self._moving():
+            if job.exists() and job.state() in ENDED and not self._answered(job):
+                job.move_to(self.archive)
+            return self._job(request)
+
+    def _import(self, job: JobFolder) -> Result | None:
+        """Take a finished job's result into the store, and return it."""
+        try:
+            blob = job.result_file.read_bytes()
+        except FileNotFoundError:
+            return self.store.get(job.digest)  # another process may have taken it in since we looked
+        try:
+            found = unpack(blob)
+            due = KINDS[job.request().kind].result
+            if type(found).__name__ != due:
+                raise CorruptResult(f"It is a {type(found).__name__} where a {due} is due.")
+        except (CorruptResult, BadInput) as error:
+            job.result_file.unlink(missing_ok=True)
+            self.store.report(f"The result of job {job.digest[:12]} was damaged and removed. {error}")
+            return None
+        try:
+            self.store.put(job.digest, found)
+        except StoreFull as error:  # it is computed already: show it, and say that it is not kept
+            self.store.report(str(error))
+            return found
+        job.result_file.unlink(missing_ok=True)
+        return found
+
+
+def _answered_before(digest: str, request: Request) -> JobView:
+    """The view of a job whose result is kept although its folder is gone."""
+    row = KINDS[request.kind]
+    now = datetime.now().astimezone()
+    return JobView(digest=digest, kind=row.kind, title=row.title, request=request, state="done", created=now)
+
+
+def _created(job: JobFolder) -> float:
+    try:
+        return job.created
+    except FileNotFoundError:
+        return float("inf")
+
+
+def _raised(seen: JobView | None) -> HeadvizError:
+    if seen is None or seen.state != "failed":
+        return Cancelled("The job was stopped on request.")
+    return BY_NAME.get(seen.error_type or "", JobFailed)(seen.error)
+
+
+# ------------------------------------------------------------------------------ the jobs that the settings name
+
+
+@cache
+def _jobs(ours: Settings) -> Jobs:
+    return Jobs(ours)
+
+
+def jobs() -> Jobs:
+    """The jobs of this process's settings."""
+    return _jobs(settings())
+
+
+def ask(request: Request, holder: str) -> JobView:
+    return jobs().ask(request, holder)
+
+
+def view(digest: str) -> JobView | None:
+    return jobs().view(digest)
+
+
+def hold(digest: str, holder: str) -> JobView | None:
+    return jobs().hold(digest, holder)
+
+
+def result(request: Request) -> Result | None:
+    return jobs().result(request)
+
+
+def list_jobs() -> list[JobView]:
+    return jobs().list_jobs()
+
+
+def log_tail(digest: str, lines: int = 40) -> str:
+    return jobs().log_tail(digest, lines)
+
+
+def find(prefix: str) -> str:
+    return jobs().find(prefix)
+
+
+def cancel(digest: str, holder: str, everyone: bool = False) -> str:
+    return jobs().cancel(digest, holder, everyone)
+
+
+def withdraw(digest: str, holder: str) -> bool:
+    return jobs().withdraw(digest, holder)
+
+
+def retry(digest: str, holder: str) -> JobView:
+    return jobs().retry(digest, holder)
+
+
+def ensure_worker() -> str | None:
+    return jobs().ensure_worker()
+
+
+def stop_worker() -> None:
+    jobs().stop_worker()
+
+
+def run_here(request: Request, watch: Watch | None = None) -> Result:
+    return jobs().run_here(request, watch)
+
+
+def run_job(digest: str, watch: Watch | None = None) -> Result:
+    return jobs().run_job(digest, watch)
+
+
+def store() -> Store:
+    return jobs().store

@@ -1,0 +1,41 @@
+"""What a job may use while it runs. The last model stays loaded for the next job."""
+
+from __future__ import annotations
+
+import gc
+from typing import TYPE_CHECKING
+
+from headviz.settings import Settings
+from headviz.types import ModelRef, Silent, Watch
+
+if TYPE_CHECKING:
+    from headviz.models.loading import Loaded
+
+
+class Resources:
+    """Passed to every job as its second argument.
+
+    watch:   where to report progress and hear of a cancel; another one for each job
+    threads: how many threads to compute with
+    """
+
+    def __init__(self, settings: Settings, threads: int) -> None:
+        self.settings = settings
+        self.threads = threads
+        self.watch: Watch = Silent()
+        self._loaded: Loaded | None = None
+
+    def model(self, ref: ModelRef) -> Loaded:
+        """The loaded model, kept until another one is asked for. Two models are never held at once."""
+        if self._loaded is None or self._loaded.ref != ref:
+            self.forget()
+            from headviz.models.loading import load  # torch: only where a job runs
+
+            self._loaded = load(ref, device=self.settings.device, watch=self.watch)
+        return self._loaded
+
+    def forget(self) -> None:
+        """Free the model, as after running out of memory."""
+        if self._loaded is not None:
+            self._loaded = None
+            gc.collect()

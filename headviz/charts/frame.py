@@ -123,6 +123,7 @@ def colorbar(scale: Scale, ends: Limits, values, theme: str, *, length=260, **mo
         "tickfont": {"size": 12, "color": p.muted},
         "ticks": "outside",
         "ticklen": 3,
+        "tickangle": 0,
         "tickcolor": p.line,
         **more,
     }
@@ -153,6 +154,19 @@ def heading(figure: go.Figure, text: str, theme: str, *, yshift: float, **more) 
         name="title",
         **more,
     )
+
+
+def axis_names(figure: go.Figure, across: str, up: str, theme: str, *, x=0.5, y=0.5, room=28) -> None:
+    """Axis titles as labels tied to the axes as drawn: plotly puts the title of a constrained axis inside the plot.
+
+    x, y: middle of each, in shares of its axis; room: px that the tick texts of the y axis take.
+    """
+    text = {"xref": "x domain", "yref": "y domain", "font": {"size": 13, "color": palette(theme).text}}
+    label(
+        figure, across, theme, x=x, y=0, xanchor="center", yanchor="top", yshift=-22, name="x title", **text
+    )
+    place = {"xanchor": "right", "yanchor": "middle", "xshift": -room, "textangle": -90}
+    label(figure, up, theme, x=0, y=y, name="y title", **place, **text)
 
 
 def thin(count: int, room: int = 16) -> list[int]:

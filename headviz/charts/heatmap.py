@@ -346,12 +346,7 @@ def _outline(figure, selected, theme: str) -> None:
 
 def _axes(figure, L, H, rows, ratio, theme, top) -> None:
     heads, layers = frame.thin(H), frame.thin(L, 18)
-    # plotly puts the title of a constrained axis inside the plot: the titles are labels, tied to the axes as drawn
-    text = {"xref": "x domain", "yref": "y domain", "font": {"size": 13, "color": frame.palette(theme).text}}
-    middle = (H / 2) / (H + STRIP)
-    frame.label(figure, "head", theme, x=middle, y=0, xanchor="center", yanchor="top", yshift=-22, **text)
-    place = {"xanchor": "right", "yanchor": "middle", "xshift": -28, "textangle": -90}
-    frame.label(figure, "layer", theme, x=0, y=(L / 2) / rows, **place, **text)
+    frame.axis_names(figure, "head", "layer", theme, x=(H / 2) / (H + STRIP), y=(L / 2) / rows)
     figure.update_layout(dragmode="select")
     figure.update_xaxes(
         frame.axis(theme, grid=False),

@@ -234,7 +234,7 @@ def ticks(scale: Scale, ends: Limits, values: np.ndarray | None = None) -> tuple
         at = [2.0**k for k in range(-reach, reach + 1)] if reach else [low, 1.0, high]
         texts = [_ratio_text(x) for x in at]
     elif scale.transform == "sqrt":
-        at = [x for x in (0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0) if low <= x <= high]
+        at = [x for x in (0, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0) if low <= x <= high]
         texts = [fmt.tick(x) for x in at]
     else:
         at = nice_ticks(low, high)

@@ -12,10 +12,9 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import psutil
-
-from headviz.types import Dtype
 
 PYTHON = (3, 11)  # the oldest Python that headviz runs on
 _CPUINFO = Path("/proc/cpuinfo")
@@ -91,7 +90,7 @@ def has_bf16(device: str = "auto") -> bool:
     return "amx_bf16" in flags.split()
 
 
-def auto_dtype(device: str = "auto") -> Dtype:
+def auto_dtype(device: str = "auto") -> Literal["float32", "bfloat16"]:
     """What dtype "auto" means on this machine: bfloat16 where that is fast, else float32."""
     return "bfloat16" if has_bf16(device) else "float32"
 

@@ -110,7 +110,8 @@ def _tokenizer(folder: Path, label: str) -> PreTrainedTokenizerBase:
     from transformers import AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        silent = not tokenizer("the quick brown fox", add_special_tokens=False).input_ids
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
         log.debug("tokenizer of %s: %s", label, error)
         if "trust_remote_code" in str(error):
@@ -122,6 +123,12 @@ def _tokenizer(folder: Path, label: str) -> PreTrainedTokenizerBase:
             f"The tokenizer of {label} cannot be read ({type(error).__name__}). Choose a checkpoint with a "
             "tokenizer.json, or fetch its files again."
         ) from None
+    if silent:  # for some families transformers ignores a tokenizer.json of another kind
+        raise ModelNotFound(
+            f"The tokenizer of {label} gives no tokens for plain English: its files do not fit the model's family. "
+            "Choose a checkpoint with the tokenizer of its family."
+        )
+    return tokenizer
 
 
 def _model(folder: Path, config: Any, ref: ModelRef, place: str, label: str) -> PreTrainedModel:
@@ -151,8 +158,10 @@ def _model(folder: Path, config: Any, ref: ModelRef, place: str, label: str) -> 
 
 
 def _attention(config: Any) -> str:
-    """sdpa where transformers has it for the family; BLOOM has only its own eager attention."""
-    return "eager" if config.model_type == "bloom" else "sdpa"
+    """sdpa where transformers has it for the family; BLOOM and Gemma 2 have only eager attention."""
+    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING
+
+    return "sdpa" if MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]._supports_sdpa else "eager"
 
 
 def _quantization(ref: ModelRef, torch: Any) -> Any:

@@ -222,7 +222,8 @@ def _sentence(error: Exception, name: str, revision: str, errors: Any) -> Headvi
         )
     if isinstance(error, errors.HfHubHTTPError):
         return _status(error.response.status_code, name)
-    if isinstance(error, (errors.HTTPError, ConnectionError, TimeoutError, socket.gaierror, ssl.SSLError)):
+    unanswered = (errors.HTTPError, ConnectionError, TimeoutError, socket.gaierror, ssl.SSLError)
+    if isinstance(error, unanswered) or getattr(error, "errno", None) is None:  # no errno: not the disk
         return Unreachable(
             f"The hub does not answer ({type(error).__name__}), and {name} is not on this machine. Check the network "
             "and try again, or choose the bundled model or a local folder."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 NOT_DEFINED = "not defined"
@@ -54,9 +55,9 @@ def count(part: int, whole: int) -> str:
 
 
 def with_unit(value: float, unit: str) -> str:
-    """`1.23 nats`; a unit of "" or "1" is left out, and so is the unit of what is not defined."""
+    """`1.23 nats`; an empty unit is left out, and so is the unit of what is not defined."""
     text = number(value)
-    return text if not unit or unit == "1" or text == NOT_DEFINED else f"{text} {unit}"
+    return text if not unit or text == NOT_DEFINED else f"{text} {unit}"
 
 
 def interval(value: float, low: float, high: float, unit: str = "") -> str:
@@ -78,3 +79,14 @@ def signed(value: float) -> str:
     """A change with its sign: +0.230, −0.120, 0."""
     text = number(value)
     return f"+{text}" if value > 0 else text
+
+
+def wrap(note: str, chars: int) -> list[str]:
+    """Lines of at most `chars`, broken between the parts of a caption where that is possible."""
+    lines: list[str] = []
+    for part in note.split(" · ") if note else ():
+        if lines and len(lines[-1]) + len(part) + 3 <= chars:
+            lines[-1] += f" · {part}"
+        else:
+            lines += textwrap.wrap(part, chars)
+    return lines

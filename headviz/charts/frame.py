@@ -5,13 +5,12 @@ Use `st.plotly_chart(figure, theme=None)`: Streamlit's own theme would change th
 
 from __future__ import annotations
 
-import textwrap
 from html import escape
 
 import plotly.graph_objects as go
 
-from headviz.charts import scales
-from headviz.charts.scales import FONT, PALETTES, Limits, Palette, Scale
+from headviz.charts import fmt, scales
+from headviz.charts.scales import FONT, PALETTES, Limits, Palette, Row, Scale
 from headviz.errors import lookup
 
 FOOT = 8  # px between the provenance and the lower edge
@@ -29,7 +28,7 @@ def start(
 ) -> go.Figure:
     """An empty figure of fixed height. `note` (the provenance) goes along the lower edge, wrapped at `chars`."""
     p = palette(theme)
-    lines = wrap(note, chars)
+    lines = fmt.wrap(note, chars)
     bottom += FOOT + 14 * len(lines) if lines else 0
     figure = go.Figure()
     figure.update_layout(
@@ -67,17 +66,6 @@ def start(
             font={"size": SMALL, "color": p.muted},
         )
     return figure
-
-
-def wrap(note: str, chars: int = WIDE) -> list[str]:
-    """Lines of at most `chars`, broken between the parts of a caption where that is possible."""
-    lines: list[str] = []
-    for part in note.split(" · ") if note else ():
-        if lines and len(lines[-1]) + len(part) + 3 <= chars:
-            lines[-1] += f" · {part}"
-        else:
-            lines += textwrap.wrap(part, chars)
-    return lines
 
 
 def axis(theme: str, title: str = "", *, grid: bool = True, **more) -> dict:
@@ -167,6 +155,29 @@ def axis_names(figure: go.Figure, across: str, up: str, theme: str, *, x=0.5, y=
     )
     place = {"xanchor": "right", "yanchor": "middle", "xshift": -room, "textangle": -90}
     label(figure, up, theme, x=0, y=y, name="y title", **place, **text)
+
+
+def shade(
+    figure, row: Row, threshold: float, low: float, high: float, theme: str, n: str = "", along: str = "x"
+) -> None:
+    """The inactive side as a grey band and the threshold as a dashed line, across one panel."""
+    p = palette(theme)
+    other = "y" if along == "x" else "x"
+    ends = (threshold, high) if row.inactive == "high" else (low, threshold)
+    refs = {f"{along}ref": f"{along}{n}", f"{other}ref": f"{other}{n} domain", f"{other}0": 0, f"{other}1": 1}
+    figure.add_shape(
+        type="rect",
+        **refs,
+        **{f"{along}0": ends[0], f"{along}1": ends[1]},
+        fillcolor=p.shade,
+        line_width=0,
+        layer="below",
+        name="inactive side",
+    )
+    line = {"color": p.text, "width": 1.5, "dash": "dash"}
+    figure.add_shape(
+        type="line", **refs, **{f"{along}0": threshold, f"{along}1": threshold}, line=line, name="threshold"
+    )
 
 
 def thin(count: int, room: int = 16) -> list[int]:

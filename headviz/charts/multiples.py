@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from html import escape
 
 import numpy as np
@@ -32,7 +32,7 @@ def small_multiples(
     there); selected: the id to frame; width: px the page gives, six columns from 760 on, else three. No hover layer for
     clicks: choosing is done beside the figure.
     """
-    ids = list(metrics) if metrics is not None else paper_order(means)
+    ids = list(metrics) if metrics is not None else paper_order(means, rows)
     columns = 6 if width >= 760 else 3
     count = -(-len(ids) // columns)
     L, H = np.shape(means[ids[0]])
@@ -60,10 +60,9 @@ def small_multiples(
     return figure
 
 
-def paper_order(means: Mapping[str, np.ndarray]) -> list[str]:
-    """The paper's twelve, the raw scores first, then their LN twins, as far as they are there."""
-    raw = ("awft", "aeqd", "ftvvn", "avvn", "lthon", "ahon")
-    return [m for m in (*raw, *(f"{m}_ln" for m in raw)) if m in means]
+def paper_order(known: Container[str], rows: Mapping[str, Row]) -> list[str]:
+    """The paper's twelve in its order, raw scores first, as far as they are known; the extras are left out."""
+    return [m for m, row in rows.items() if m in known and not row.extra]
 
 
 def _one(figure, k: int, values, row: Row, theme: str, across, up, chosen: bool) -> None:
@@ -120,5 +119,5 @@ def _one(figure, k: int, values, row: Row, theme: str, across, up, chosen: bool)
 
 def _span(scale, ends, row: Row) -> str:
     texts = scales.ticks(scale, ends)[1] if scale.transform == "log2" else [fmt.tick(x) for x in ends]
-    unit = "×" if scale.id == "ratio" else row.unit
-    return f"{texts[0]} … {texts[-1]}" + (f" {escape(unit)}" if unit and unit != "1" else "")
+    unit = "×" if scale.id == "ratio" else scales.value_unit(row)
+    return f"{texts[0]} … {texts[-1]}" + (f" {escape(unit)}" if unit else "")

@@ -29,6 +29,7 @@ class Row(Protocol):
     inactive: str
     normalised: bool
     shares_kv: bool
+    extra: bool
 
 
 @dataclass(frozen=True)
@@ -169,13 +170,26 @@ CLASSES: dict[str, tuple[str, str, str]] = {
 
 def scale_for(row: Row) -> Scale:
     """The scale of a score: by what it measures, so a third-party score gets one from its row too."""
-    if row.normalised or row.id == "lthon_hn":
+    if row.normalised:
         return SCALES["ratio"]
     if row.id == "awft":
         return SCALES["sink"]
     if row.unit == "nats":
         return SCALES["entropy"]
     return SCALES["norm"]
+
+
+def value_unit(row: Row) -> str:
+    """What to write after a value: "nats", "× layer mean"; nothing after a norm or a probability."""
+    if row.normalised:
+        return "× own mean" if row.id == "lthon_hn" else "× layer mean"
+    return "" if row.unit in ("norm", "probability") else row.unit
+
+
+def titled(row: Row, *, short: bool = False) -> str:
+    """Name (or symbol) and unit, for an axis or a heading; not escaped."""
+    unit = row.unit if row.unit == "probability" else value_unit(row)
+    return (row.symbol if short else row.name) + (f", {unit}" if unit else "")
 
 
 def named(scale: str) -> Scale:

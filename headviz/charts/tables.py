@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
+from headviz.analysis.metrics import inactive
 from headviz.charts import fmt
 from headviz.charts.scales import Row
 from headviz.types import Geometry, HeadPattern, Provenance, ScoreTable, head_name
@@ -19,9 +20,7 @@ def inactive_mask(values: np.ndarray, row: Row, threshold: float) -> np.ndarray:
 
     NaN is never inactive. Any shape in, the same shape out, bool.
     """
-    values = np.asarray(values)
-    with np.errstate(invalid="ignore"):
-        return values > threshold if row.inactive == "high" else values < threshold
+    return inactive(np.asarray(values), row.id, threshold)
 
 
 def percentiles(values: np.ndarray) -> np.ndarray:

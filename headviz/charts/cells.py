@@ -1,0 +1,274 @@
+"""A layer × head figure of any values: layer 0 at the bottom, heads left to right, one value a cell.
+
+Colour, hatching, outlines and the strips of means share one pair of axes in units of cells, so nothing shifts or overlaps
+at any size. Clicks on a plotly heatmap select nothing in Streamlit: transparent markers over the cells carry
+customdata [layer, head] and the hover texts, the NaN cells' too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import plotly.graph_objects as go
+
+from headviz.charts import fmt, frame, scales
+from headviz.charts.scales import Limits, Scale
+from headviz.types import Geometry
+
+TOP, LEFT, RIGHT, BOTTOM = 86, 52, 12, 46
+GL_ABOVE = 1000  # heads; SVG markers get slow beyond
+GAP, THICK = 0.4, 0.8  # of the strips of means, in cells
+STRIP = GAP + THICK
+NATURAL = 560  # px the map is laid out for; narrower columns shrink the cells
+
+
+def cell_size(layers: int, heads: int) -> tuple[float, float]:
+    """(width, height) of a cell in px where there is room: square, up to twice as wide as high for few heads."""
+    height = float(np.clip(600 / layers, 8, 30))
+    width = float(np.clip((NATURAL - LEFT - RIGHT) / (heads + STRIP), 8, 2 * height))
+    return max(width, height) if heads <= 32 else max(width, min(height, 9.0)), height
+
+
+def map_size(geometry: Geometry, note: str = "") -> tuple[int, int]:
+    """(width, height) in px that the map of this model takes where there is room, its margins included."""
+    width, height = cell_size(geometry.layers, geometry.heads)
+    rows = geometry.layers + (STRIP if geometry.slopes else 0)
+    lines = len(fmt.wrap(note, frame.WIDE))
+    foot = frame.FOOT + 14 * lines if lines else 0
+    return (
+        round(LEFT + RIGHT + width * (geometry.heads + STRIP)),
+        round(TOP + BOTTOM + foot + height * rows),
+    )
+
+
+def cell_map(
+    values,
+    scale: Scale,
+    hover,
+    *,
+    geometry,
+    theme,
+    title,
+    key,
+    hatched,
+    selected,
+    provenance,
+    ends,
+    mean_text,
+    dotted=None,
+) -> go.Figure:
+    values = np.asarray(values, np.float64)
+    L, H = values.shape
+    width, height = cell_size(L, H)
+    top = bool(geometry.slopes)  # only under ALiBi does a head's index mean something across layers
+    rows = L + (STRIP if top else 0)
+    figure = frame.start(
+        theme,
+        map_size(geometry, provenance)[1],
+        left=LEFT,
+        right=RIGHT,
+        top=TOP,
+        bottom=BOTTOM,
+        note=provenance,
+    )
+    drawn, low, high = scales.paint(scale, values, ends)
+    _heat(figure, values, scale, theme, ends)
+    _strips(figure, values, scale, theme, ends, mean_text, top)
+    dark = scales.is_dark(scale, theme, drawn, low, high)
+    if hatched is not None:
+        _marks(figure, np.asarray(hatched, bool), dark, "inactive", _HATCH, theme)
+    if dotted is not None:
+        _marks(figure, dotted, dark, "sometimes", _DOT, theme)
+    hollow = np.isnan(values)
+    if hollow.any():
+        _marks(
+            figure, hollow, np.full(values.shape, theme == "dark"), "not defined", _SQUARE, theme, muted=True
+        )
+        key = [*key, f"□ not defined: {int(hollow.sum()):,}"]
+    _hairlines(figure, geometry, theme)
+    if selected is not None:
+        _outline(figure, selected, theme)
+    _click_layer(figure, hover, min(width, height))
+    frame.heading(figure, title, theme, yshift=62)
+    if key:
+        frame.label(figure, "   ".join(key), theme, name="key", xshift=-2)
+    _axes(figure, L, H, rows, width / height, theme, top)
+    return figure
+
+
+def _heat(figure, values, scale, theme, ends) -> None:
+    drawn, low, high = scales.paint(scale, values, ends)
+    figure.add_heatmap(
+        z=drawn,
+        zmin=low,
+        zmax=high,
+        colorscale=scales.colorscale(scale, theme),
+        xgap=1,
+        ygap=1,
+        hoverinfo="skip",
+        name="scores",
+        colorbar=frame.colorbar(scale, ends, values, theme, ypad=20),
+    )
+
+
+def _strips(figure, values, scale, theme, ends, mean_text, top) -> None:
+    """Means per layer at the right, and for ALiBi per head on top, in the same colours."""
+    L, H = values.shape
+    same = {
+        "colorscale": scales.colorscale(scale, theme),
+        "showscale": False,
+        "ygap": 1,
+        "xgap": 1,
+        "hovertemplate": "%{text}<extra></extra>",
+    }
+
+    def add(means, name, words, **place) -> None:
+        drawn, low, high = scales.paint(scale, means, ends)
+        texts = [f"{words(i)}<br>mean of its heads {mean_text(m)}" for i, m in enumerate(means)]
+        shape = (-1, 1) if name == "layer means" else (1, -1)
+        figure.add_heatmap(
+            z=drawn.reshape(shape),
+            text=np.reshape(texts, shape),
+            zmin=low,
+            zmax=high,
+            name=name,
+            **place,
+            **same,
+        )
+
+    add(
+        _means(values, 1),
+        "layer means",
+        lambda i: f"<b>layer {i}</b>",
+        x=[H - 0.5 + GAP, H - 0.5 + STRIP],
+        y0=0,
+        dy=1,
+    )
+    if top:
+        add(
+            _means(values, 0),
+            "head means",
+            lambda j: f"<b>head {j}</b>, all layers",
+            x0=0,
+            dx=1,
+            y=[L - 0.5 + GAP, L - 0.5 + STRIP],
+        )
+
+
+def _means(values: np.ndarray, along: int) -> np.ndarray:
+    known = ~np.isnan(values)
+    total, seen = np.where(known, values, 0).sum(along), known.sum(along)
+    return np.divide(total, seen, out=np.full(total.shape, np.nan), where=seen > 0)
+
+
+# each mark is a list of (x, y) offsets from the middle of its cell, in cells
+_HATCH = ((-0.34, -0.34), (0.34, 0.34))
+_SQUARE = ((-0.36, -0.36), (0.36, -0.36), (0.36, 0.36), (-0.36, 0.36), (-0.36, -0.36))
+_DOT = ((-0.05, 0.0), (0.05, 0.0))
+
+
+def _marks(figure, where: np.ndarray, dark: np.ndarray, name: str, shape, theme: str, *, muted=False) -> None:
+    """The same stroke in every marked cell: light strokes on dark cells, dark on light. In cell units, so it always fits."""
+    p = frame.palette(theme)
+    for on_dark, colour in ((False, "#14171d"), (True, "#ffffff")):
+        at = np.argwhere(where & (dark == on_dark))  # (n, 2)
+        if not len(at):
+            continue
+        offsets = np.array([*shape, (np.nan, np.nan)])  # a gap after each stroke
+        points = at[:, None, ::-1] + offsets  # (n, stroke, xy)
+        flat = np.where(np.isnan(points), None, points.round(2).astype(object)).reshape(-1, 2)
+        figure.add_scatter(
+            x=flat[:, 0].tolist(),
+            y=flat[:, 1].tolist(),
+            mode="lines",
+            line={"color": p.line if muted else colour, "width": 4 if shape is _DOT else 1.2},
+            hoverinfo="skip",
+            name=name,
+            meta={"mark": name, "cells": len(at)},
+        )
+
+
+def _click_layer(figure, hover, size: float) -> None:
+    L, H = len(hover), len(hover[0])
+    layer, head = (x.ravel().tolist() for x in np.indices((L, H)))
+    kind = go.Scattergl if L * H > GL_ABOVE else go.Scatter
+    invisible = {"marker": {"opacity": 0}}
+    figure.add_trace(
+        kind(
+            x=head,
+            y=layer,
+            mode="markers",
+            marker={"symbol": "square", "size": max(4.0, size - 1), "opacity": 0, "color": "#808080"},
+            selected=invisible,
+            unselected=invisible,
+            customdata=[[i, j] for i, j in zip(layer, head)],
+            text=[text for line in hover for text in line],
+            hovertemplate="%{text}<extra></extra>",
+            name="heads",
+        )
+    )
+
+
+def _hairlines(figure, geometry: Geometry, theme: str) -> None:
+    size = geometry.heads // geometry.kv_heads
+    if geometry.kv_heads in (1, geometry.heads):
+        return
+    line = {"color": frame.palette(theme).text, "width": 1}
+    figure.update_layout(
+        shapes=[
+            {
+                "type": "line",
+                "x0": x,
+                "x1": x,
+                "y0": -0.5,
+                "y1": geometry.layers - 0.5,
+                "line": line,
+                "name": "KV group",
+            }
+            for x in (g * size - 0.5 for g in range(1, geometry.kv_heads))
+        ]
+    )
+
+
+def _outline(figure, selected, theme: str) -> None:
+    """Two frames, one in the text's and one in the page's colour: seen on any cell."""
+    layer, head = selected
+    p = frame.palette(theme)
+    for reach, colour, width in ((0.5, p.text, 2.5), (0.40, p.paper, 1)):
+        figure.add_shape(
+            type="rect",
+            x0=head - reach,
+            x1=head + reach,
+            y0=layer - reach,
+            y1=layer + reach,
+            line={"color": colour, "width": width},
+            name="selected",
+        )
+
+
+def _axes(figure, L, H, rows, ratio, theme, top) -> None:
+    heads, layers = frame.thin(H), frame.thin(L, 18)
+    frame.axis_names(figure, "head", "layer", theme, x=(H / 2) / (H + STRIP), y=(L / 2) / rows)
+    figure.update_layout(dragmode="select")
+    figure.update_xaxes(
+        frame.axis(theme, grid=False),
+        fixedrange=True,
+        range=[-0.5, H - 0.5 + STRIP],
+        tickvals=[*heads, H - 0.5 + GAP + THICK / 2],
+        ticktext=[*map(str, heads), "mean"],
+        tickangle=0,
+        constrain="domain",
+        constraintoward="left",
+        scaleanchor="y",
+        scaleratio=ratio,
+    )
+    figure.update_yaxes(
+        frame.axis(theme, grid=False),
+        fixedrange=True,
+        range=[-0.5, rows - 0.5],
+        tickvals=[*layers, L - 0.5 + GAP + THICK / 2] if top else layers,
+        ticktext=[*map(str, layers), "mean"] if top else [*map(str, layers)],
+        constrain="domain",
+        constraintoward="top",
+    )

@@ -93,7 +93,9 @@ class JobFolder:
 
     def state(self) -> str:
         """queued, running, stalled (no heartbeat), interrupted (its process died), done, failed or cancelled."""
-        last = self.last()
+        return self._state(self.last())
+
+    def _state(self, last: Attempt | None) -> str:
         if last is not None:
             if end := last.end():
                 return end["state"]
@@ -114,9 +116,9 @@ class JobFolder:
 
         group: this process leads a process group of its own, which a cancel may kill as a whole
         """
-        if self.state() not in ("queued", "interrupted"):
+        last = self.last()  # read once: judged by one attempt and numbered after another, two would win
+        if self._state(last) not in ("queued", "interrupted"):
             return None
-        last = self.last()
         number = last.number + 1 if last else 1
         fresh = self.path / "attempts" / f".claim-{uuid.uuid4().hex}"
         lock = None

@@ -55,14 +55,24 @@ KINDS: dict[str, Kind] = {
 
 
 def job_digest(request: Request) -> str:
-    """Name of the job and key of its result, 64 hex digits. Raises BadInput for NaN or infinity in the request."""
-    return digest(request, lookup(KINDS, request.kind, "kind of job").version)
+    """Name of the job and key of its result, 64 hex digits. Raises BadInput for a field of the wrong type, or NaN."""
+    return digest(_typed(request), lookup(KINDS, request.kind, "kind of job").version)
 
 
 def spec(request: Request) -> dict[str, Any]:
     """What `job_digest` is the sha256 of, as JSON types: the request and all that decides how it is answered."""
     version = lookup(KINDS, request.kind, "kind of job").version
-    return {"schema": SCHEMA, "kind": request.kind, "method_version": version, "request": plain(request)}
+    return {
+        "schema": SCHEMA,
+        "kind": request.kind,
+        "method_version": version,
+        "request": plain(_typed(request)),
+    }
+
+
+def _typed(request: Request) -> Request:
+    """The request as its spec would be read: 1 where a float is due is 1.0, or it would have two digests."""
+    return build(type(request), plain(request))
 
 
 def read_spec(given: str | bytes | dict[str, Any]) -> Request:

@@ -22,6 +22,9 @@ log = logging.getLogger(__name__)
 ROOT = Path(__file__).parents[2]  # the checkout: headviz runs from it
 COMMAND = (sys.executable, "-m", "headviz.jobs.worker")
 MAX_STARTS = 3
+# Workers this process started: kept until they end, because a child that nobody waits for stays as a zombie.
+_children: list[subprocess.Popen] = []
+_starting = threading.Lock()
 MAX_LOG = 2_000_000  # bytes; then the log begins anew and the old one is kept beside it
 
 
@@ -37,8 +40,6 @@ class Lane:
         self.log = folder / f"{name}.log"
         self.starts = folder / f"{name}.starts"  # a line a start; the worker removes it once it is up
         self.owner = folder / f"{name}.json"  # written by the worker: pid and host
-        self._children: list[subprocess.Popen] = []
-        self._starting = threading.Lock()
 
     def alive(self) -> bool:
         """Whether its worker lives."""
@@ -46,8 +47,8 @@ class Lane:
 
     def start(self) -> str | None:
         """Start the worker unless it lives. Returns a sentence where it cannot be started, else None."""
-        with self._starting:
-            self._children = [child for child in self._children if child.poll() is None]
+        with _starting:
+            _children[:] = [child for child in _children if child.poll() is None]
             if self.alive():
                 return None
             self.lock.parent.mkdir(parents=True, exist_ok=True)
@@ -55,8 +56,8 @@ class Lane:
             if lock is None:
                 return None  # somebody else starts it just now
             try:
-                if problem := self.problem():
-                    return problem
+                if self._failures() >= MAX_STARTS:
+                    return self._sentence()
                 self._spawn(lock)
             finally:
                 lock.release()  # the worker has its own copy; where none was born, it is free again
@@ -64,12 +65,16 @@ class Lane:
 
     def problem(self) -> str | None:
         """Why no worker is started any more: it ended too often before it was up."""
-        starts = len(read_tail(self.starts).splitlines())
-        if starts < MAX_STARTS or self.alive():
+        if self._failures() < MAX_STARTS or self.alive():
             return None
-        return (
-            f"The worker ended {starts} times while it was starting. The end of its log:\n{self.log_tail(8)}"
-        )
+        return self._sentence()
+
+    def _failures(self) -> int:
+        return len(read_tail(self.starts).splitlines())
+
+    def _sentence(self) -> str:
+        tail = self.log_tail(8)
+        return f"The worker ended {self._failures()} times while it was starting. The end of its log:\n{tail}"
 
     def log_tail(self, lines: int = 40) -> str:
         """The end of what the worker wrote outside of jobs."""
@@ -90,14 +95,7 @@ class Lane:
             until = time.monotonic() + patience
             while self.alive() and time.monotonic() < until:
                 time.sleep(0.01)
-        self.reap(patience)
-
-    def reap(self, patience: float = 0.0) -> None:
-        """Take leave of workers that this process started and that have ended."""
-        for child in self._children:
-            with suppress(subprocess.TimeoutExpired):
-                child.wait(patience)
-        self._children = [child for child in self._children if child.returncode is None]
+        reap(patience)
 
     def _spawn(self, lock: Lock) -> None:
         if self.log.exists() and self.log.stat().st_size > MAX_LOG:
@@ -117,8 +115,16 @@ class Lane:
                 pass_fds=(lock.descriptor,),
                 start_new_session=True,  # it outlives the dashboard
             )
-        self._children.append(child)
+        _children.append(child)
         log.info("started worker %s for %s", child.pid, self.settings.device)
+
+
+def reap(patience: float = 0.0) -> None:
+    """Take leave of workers that this process started and that have ended, or do so within `patience` seconds."""
+    for child in _children:
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(patience)
+    _children[:] = [child for child in _children if child.returncode is None]
 
 
 def environment(settings: Settings) -> dict[str, str]:

@@ -126,6 +126,17 @@ def test_minus_zero_is_zero(number):
     assert job_digest(Number(x=-0.0)) == job_digest(Number(x=0.0))
 
 
+def test_a_whole_number_is_the_same_float(number):
+    assert job_digest(Number(x=3)) == job_digest(Number(x=3.0))
+    assert job_digest(read_spec(spec(Number(x=3)))) == job_digest(Number(x=3))
+
+
+@pytest.mark.parametrize("x", ["3", True, None, [3]])
+def test_fields_have_their_type(number, x):
+    with pytest.raises(BadInput, match=r"Number\.x"):
+        job_digest(Number(x=x))
+
+
 @pytest.mark.parametrize("x", [math.nan, math.inf, -math.inf])
 def test_numbers_are_finite(number, x):
     with pytest.raises(BadInput):

@@ -161,9 +161,10 @@ def _encode(tokenizer: Any, text: str) -> tuple[list[int], list[tuple[int, int]]
     """Ids without added special tokens, and (start, stop) characters of each where the tokenizer knows them."""
     fast = bool(getattr(tokenizer, "is_fast", False))
     try:
-        found = tokenizer(text, add_special_tokens=False, return_offsets_mapping=fast, verbose=False)
+        text.encode()
     except UnicodeEncodeError as error:
         raise BadData(
             f"The text holds half a character (a lone surrogate) at {error.start}. Remove it."
         ) from None
+    found = tokenizer(text, add_special_tokens=False, return_offsets_mapping=fast, verbose=False)
     return list(found["input_ids"]), found["offset_mapping"] if fast else None

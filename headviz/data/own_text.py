@@ -145,6 +145,8 @@ def _values(data: bytes, kind: str, column: str, name: str) -> Iterator[str]:
                 f"Row {number} of column {column!r} of {name} is no text but {type(value).__name__}: "
                 f"{str(value)[:40]!r}. Choose a column of text."
             )
+        if not _is_unicode(value):  # JSON can write one half of a pair
+            raise BadData(f"Row {number} of {name} holds half a character (a lone surrogate). Remove it.")
         characters += len(value)
         if characters > MAX_CHARACTERS:
             raise BadData(
@@ -152,6 +154,14 @@ def _values(data: bytes, kind: str, column: str, name: str) -> Iterator[str]:
                 "Give a part of it: a few hundred inputs are enough for a score."
             )
         yield value
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _rows(data: bytes, kind: str, wanted: tuple[str, ...], name: str) -> Iterator[dict[str, Any]]:

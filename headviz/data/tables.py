@@ -117,6 +117,8 @@ def parquet_rows(source: Any, name: str, columns: tuple[str, ...]) -> Iterator[R
     try:
         for batch in file.iter_batches(_BATCH, columns=list(columns), use_threads=False):
             yield from batch.to_pylist()
+    except UnicodeDecodeError:
+        raise BadData(f"{name} holds text that is not UTF-8. Write it again as UTF-8.") from None
     except (pa.ArrowException, OSError) as error:
         raise BadData(
             f"{name} is a damaged parquet file: {str(error).splitlines()[0]}. Write it again."

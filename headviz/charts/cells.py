@@ -7,13 +7,12 @@ customdata [layer, head] and the hover texts, the NaN cells' too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 
 import numpy as np
 import plotly.graph_objects as go
 
 from headviz.charts import fmt, frame, scales
-from headviz.charts.scales import Limits, Scale
+from headviz.charts.scales import Scale
 from headviz.types import Geometry
 
 TOP, LEFT, RIGHT, BOTTOM = 86, 52, 12, 46

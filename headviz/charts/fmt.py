@@ -75,6 +75,15 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
+def size(count: float) -> str:
+    """Bytes as people write them: `512 B`, `1.23 GB` (powers of 1000)."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if abs(count) < 999.5:
+            return f"{number(count)} {unit}" if unit != "B" else f"{round(count)} B"
+        count /= 1000
+    return f"{number(count)} TB"
+
+
 def signed(value: float) -> str:
     """A change with its sign: +0.230, −0.120, 0."""
     text = number(value)

@@ -7,7 +7,6 @@ customdata [layer, head] and the hover texts, the NaN cells' too.
 
 from __future__ import annotations
 
-
 import numpy as np
 import plotly.graph_objects as go
 
@@ -62,28 +61,18 @@ def cell_map(
     width, height = cell_size(L, H)
     top = bool(geometry.slopes)  # only under ALiBi does a head's index mean something across layers
     rows = L + (STRIP if top else 0)
-    figure = frame.start(
-        theme,
-        map_size(geometry, provenance)[1],
-        left=LEFT,
-        right=RIGHT,
-        top=TOP,
-        bottom=BOTTOM,
-        note=provenance,
-    )
+    around = {"left": LEFT, "right": RIGHT, "top": TOP, "bottom": BOTTOM}
+    figure = frame.start(theme, map_size(geometry, provenance)[1], **around, note=provenance)
     drawn, low, high = scales.paint(scale, values, ends)
     _heat(figure, values, scale, theme, ends)
     _strips(figure, values, scale, theme, ends, mean_text, top)
     dark = scales.is_dark(scale, theme, drawn, low, high)
-    if hatched is not None:
-        _marks(figure, np.asarray(hatched, bool), dark, "inactive", _HATCH, theme)
-    if dotted is not None:
-        _marks(figure, dotted, dark, "sometimes", _DOT, theme)
     hollow = np.isnan(values)
+    marks = ((hatched, "inactive", _HATCH), (dotted, "sometimes", _DOT), (hollow, "not defined", _SQUARE))
+    for where, name, stroke in marks:
+        if where is not None:
+            _marks(figure, np.asarray(where, bool), dark, name, stroke, theme)
     if hollow.any():
-        _marks(
-            figure, hollow, np.full(values.shape, theme == "dark"), "not defined", _SQUARE, theme, muted=True
-        )
         key = [*key, f"□ not defined: {int(hollow.sum()):,}"]
     _hairlines(figure, geometry, theme)
     if selected is not None:
@@ -167,7 +156,7 @@ _SQUARE = ((-0.36, -0.36), (0.36, -0.36), (0.36, 0.36), (-0.36, 0.36), (-0.36, -
 _DOT = ((-0.05, 0.0), (0.05, 0.0))
 
 
-def _marks(figure, where: np.ndarray, dark: np.ndarray, name: str, shape, theme: str, *, muted=False) -> None:
+def _marks(figure, where: np.ndarray, dark: np.ndarray, name: str, shape, theme: str) -> None:
     """The same stroke in every marked cell: light strokes on dark cells, dark on light. In cell units, so it always fits."""
     p = frame.palette(theme)
     for on_dark, colour in ((False, "#14171d"), (True, "#ffffff")):
@@ -181,7 +170,7 @@ def _marks(figure, where: np.ndarray, dark: np.ndarray, name: str, shape, theme:
             x=flat[:, 0].tolist(),
             y=flat[:, 1].tolist(),
             mode="lines",
-            line={"color": p.line if muted else colour, "width": 4 if shape is _DOT else 1.2},
+            line={"color": p.line if shape is _SQUARE else colour, "width": 4 if shape is _DOT else 1.2},
             hoverinfo="skip",
             name=name,
             meta={"mark": name, "cells": len(at)},

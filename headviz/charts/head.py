@@ -32,37 +32,18 @@ def head_inputs(
     p = frame.palette(theme)
     figure = frame.start(theme, 170, left=16, top=30, bottom=46, note=provenance)
     low, high = (0.0, 1.0) if scales.scale_for(row).id == "sink" else _spread_ends(seen, threshold)
+    unit = scales.value_unit(row)
     names = [f"input {i}" + (f" · {escape(documents[i])}" if len(documents) > i else "") for i in at]
-    many = len(seen) > 400
-    figure.add_trace(
-        (go.Scattergl if many else go.Scatter)(
-            x=seen,
-            y=_swarm(seen, low, high),
-            mode="markers",
-            marker={
-                "size": 5 if many else 8,
-                "color": p.accent,
-                "opacity": 0.45 if many else 0.8,
-                "line": {"color": p.paper, "width": 0.5},
-            },
-            text=[
-                f"{n}<br>{escape(row.symbol)} {fmt.with_unit(v, scales.value_unit(row))}"
-                for n, v in zip(names, seen)
-            ],
-            hovertemplate="%{text}<extra></extra>",
-            name="inputs",
-        )
-    )
+    texts = [f"{n}<br>{escape(row.symbol)} {fmt.with_unit(v, unit)}" for n, v in zip(names, seen)]
+    _dots(figure, seen, _swarm(seen, low, high), texts, theme)
     figure.update_xaxes(frame.axis(theme, escape(scales.titled(row))), range=[low, high])
     figure.update_yaxes(visible=False, range=[-1.05, 1.05], fixedrange=True)
     said = f"{head_name(layer, head)} on {len(seen):,} inputs"
     if len(seen):
         mean = float(seen.mean())
-        said += f", mean {fmt.with_unit(mean, scales.value_unit(row))}"
-        line = {"color": p.text, "width": 2}
-        figure.add_shape(
-            type="line", x0=mean, x1=mean, yref="y domain", y0=0.2, y1=0.8, line=line, name="mean"
-        )
+        said += f", mean {fmt.with_unit(mean, unit)}"
+        place = {"type": "line", "x0": mean, "x1": mean, "yref": "y domain", "y0": 0.2, "y1": 0.8}
+        figure.add_shape(**place, line={"color": p.text, "width": 2}, name="mean")
     if threshold is not None:
         said += f"; inactive in {fmt.count(int(inactive_mask(seen, row, threshold).sum()), len(seen))}"
         frame.shade(figure, row, threshold, low, high, theme)
@@ -70,6 +51,23 @@ def head_inputs(
         said += f"; not defined in {len(values) - len(seen):,}"
     frame.label(figure, said, theme, yshift=6, name="key", font={"size": 13, "color": p.text})
     return figure
+
+
+def _dots(figure, x: np.ndarray, y: np.ndarray, texts: list[str], theme: str) -> None:
+    p = frame.palette(theme)
+    many = len(x) > 400
+    marker = {"size": 5 if many else 8, "color": p.accent, "opacity": 0.45 if many else 0.8}
+    figure.add_trace(
+        (go.Scattergl if many else go.Scatter)(
+            x=x,
+            y=y,
+            mode="markers",
+            marker={**marker, "line": {"color": p.paper, "width": 0.5}},
+            text=texts,
+            hovertemplate="%{text}<extra></extra>",
+            name="inputs",
+        )
+    )
 
 
 def _spread_ends(seen: np.ndarray, threshold: float | None) -> tuple[float, float]:
@@ -109,70 +107,50 @@ def head_scores(
     figure = frame.start(theme, 76 + 24 * len(ids), left=104, right=130, top=28, bottom=46, note=provenance)
     means = [table.mean(m) for m in ids]
     place = np.array([percentiles(m)[layer, head] for m in means])
-    value = [float(m[layer, head]) for m in means]
-    y = np.arange(len(ids))
-    for i, metric in enumerate(ids):
-        row = rows[metric]
-        figure.add_shape(
-            type="line", x0=0, x1=100, y0=i, y1=i, line={"color": p.grid, "width": 6}, layer="below"
-        )
-        words = fmt.with_unit(value[i], scales.value_unit(row))
-        text = {"yref": "y", "y": i, "yanchor": "middle", "font": {"size": 12, "color": p.text}}
-        frame.label(figure, escape(words), theme, x=1, xshift=6, name="value", **text)
-        if words == fmt.NOT_DEFINED:
-            frame.label(figure, "□", theme, xref="x", x=50, xanchor="center", **text)
-    ends = [rows[m].inactive == "high" for m in ids]
-    figure.add_scatter(
-        x=[102.5 if high else -2.5 for high in ends],
-        y=y,
-        mode="markers",
-        marker={
-            "symbol": ["triangle-right" if h else "triangle-left" for h in ends],
-            "size": 8,
-            "color": p.line,
-        },
-        hoverinfo="skip",
-        name="inactive end",
-    )
+    words = [fmt.with_unit(m[layer, head], scales.value_unit(rows[i])) for i, m in zip(ids, means)]
+    _rails(figure, [rows[m] for m in ids], words, theme)
+    chosen = [m == selected for m in ids]
+    line = {"color": [p.text if c else p.paper for c in chosen], "width": 1.5}
     figure.add_scatter(
         x=place,
-        y=y,
+        y=np.arange(len(ids)),
         mode="markers",
-        marker={
-            "size": [13 if m == selected else 10 for m in ids],
-            "opacity": 1,
-            "color": p.accent,
-            "line": {"color": [p.text if m == selected else p.paper for m in ids], "width": 1.5},
-        },
+        marker={"size": [13 if c else 10 for c in chosen], "opacity": 1, "color": p.accent, "line": line},
         text=[
-            f"<b>{escape(rows[m].name)}</b><br>{fmt.with_unit(v, scales.value_unit(rows[m]))}<br>percentile {q:.0f}; "
-            f"{rows[m].inactive} means inactive"
-            for m, v, q in zip(ids, value, place)
+            f"<b>{escape(rows[m].name)}</b><br>{w}<br>percentile {q:.0f}; {rows[m].inactive} means inactive"
+            for m, w, q in zip(ids, words, place)
         ],
         hovertemplate="%{text}<extra></extra>",
         name="percentile",
         cliponaxis=False,
     )
-    figure.update_xaxes(
-        frame.axis(theme, "percentile among all heads"),
-        range=[-5, 105],
-        tickvals=[0, 25, 50, 75, 100],
-        fixedrange=True,
-    )
     names = [f"<b>{escape(rows[m].symbol)}</b>" if m == selected else escape(rows[m].symbol) for m in ids]
-    figure.update_yaxes(
-        frame.axis(theme, grid=False, ticks=""),
-        tickvals=y,
-        ticktext=names,
-        range=[len(ids) - 0.4, -0.6],
-        fixedrange=True,
-    )
-    frame.label(
-        figure,
-        f"{head_name(layer, head)}: triangles mark the inactive end",
-        theme,
-        yshift=6,
-        xshift=-90,
-        name="key",
-    )
+    across = {"range": [-5, 105], "tickvals": [0, 25, 50, 75, 100], "fixedrange": True}
+    figure.update_xaxes(frame.axis(theme, "percentile among all heads", **across))
+    up = {"tickvals": list(range(len(ids))), "ticktext": names, "range": [len(ids) - 0.4, -0.6]}
+    figure.update_yaxes(frame.axis(theme, grid=False, **up), ticks="", fixedrange=True)
+    said = f"{head_name(layer, head)}: triangles mark the inactive end"
+    frame.label(figure, said, theme, yshift=6, xshift=-90, name="key")
     return figure
+
+
+def _rails(figure, rows: Sequence[Row], words: Sequence[str], theme: str) -> None:
+    """A grey rail a score, a triangle at its inactive end, the value at the right; a hollow box where there is none."""
+    p = frame.palette(theme)
+    for i, said in enumerate(words):
+        rail = {"color": p.grid, "width": 6}
+        figure.add_shape(type="line", x0=0, x1=100, y0=i, y1=i, line=rail, layer="below")
+        text = {"yref": "y", "y": i, "yanchor": "middle", "font": {"size": 12, "color": p.text}}
+        frame.label(figure, escape(said), theme, x=1, xshift=6, name="value", **text)
+        if said == fmt.NOT_DEFINED:
+            frame.label(figure, "□", theme, xref="x", x=50, xanchor="center", **text)
+    high = [row.inactive == "high" for row in rows]
+    symbols = ["triangle-right" if h else "triangle-left" for h in high]
+    figure.add_scatter(
+        x=[102.5 if h else -2.5 for h in high],
+        y=list(range(len(rows))),
+        mode="markers",
+        marker={"symbol": symbols, "size": 8, "color": p.line},
+        hoverinfo="skip",
+        name="inactive end",
+    )

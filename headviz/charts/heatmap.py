@@ -78,18 +78,15 @@ def inactive_share_map(
     names = np.where(always, "always", np.where(never, "never", "sometimes"))
     of = f" of {inputs:,} inputs" if inputs else " of the inputs"
     group = kv_group(geometry)
-    hover = [
-        [
-            f"<b>{head_name(i, j)}</b>{_group_text(geometry, group[j])}<br>"
-            + (
-                fmt.NOT_DEFINED
-                if np.isnan(share[i, j])
-                else f"inactive in {fmt.percent(share[i, j])}{of}<br>{names[i, j]}"
-            )
-            for j in range(geometry.heads)
-        ]
-        for i in range(geometry.layers)
-    ]
+
+    def text(i: int, j: int) -> str:
+        said = f"inactive in {fmt.percent(share[i, j])}{of}<br>{names[i, j]}"
+        known = not np.isnan(share[i, j])
+        return f"<b>{head_name(i, j)}</b>{_group_text(geometry, group[j])}<br>" + (
+            said if known else fmt.NOT_DEFINED
+        )
+
+    hover = [[text(i, j) for j in range(geometry.heads)] for i in range(geometry.layers)]
     return cell_map(
         share,
         scales.SCALES["share"],

@@ -49,33 +49,28 @@ def attention_map(
         hoverongaps=False,
         name="attention",
     )
-    each = (
-        f"; one cell is the {'largest' if pool == 'max' else 'mean'} of {block} × {block} weights"
-        if block > 1
-        else ""
-    )
     frame.heading(figure, f"{head_name(pattern.layer, pattern.head)}: attention weight", theme, yshift=62)
-    note = f"{len(pattern.pieces):,} tokens of {escape(pattern.document)}, {spacing} colours{each}"
+    note = f"{len(pattern.pieces):,} tokens of {escape(pattern.document)}, {spacing} colours"
+    if block > 1:
+        note += f"; one cell is the {'largest' if pool == 'max' else 'mean'} of {block} × {block} weights"
     frame.label(figure, note, theme, name="key", yshift=2)
+    _token_axes(figure, names, starts, theme)
+    return figure
+
+
+def _token_axes(figure, names: list[str], starts: np.ndarray, theme: str) -> None:
+    """Token names as categories, so that the hover says them; only positions are written. A line along the diagonal."""
     ticks = frame.thin(len(names), 10)
-    said = {
-        "tickvals": [names[i] for i in ticks],
-        "ticktext": [str(int(starts[i])) for i in ticks],
-        "type": "category",
-    }
-    figure.update_xaxes(
-        frame.axis(theme, grid=False), constrain="domain", constraintoward="left", scaleanchor="y", **said
-    )
-    figure.update_yaxes(
-        frame.axis(theme, grid=False), autorange="reversed", constrain="domain", constraintoward="top", **said
-    )
+    said = {"tickvals": [names[i] for i in ticks], "ticktext": [str(int(starts[i])) for i in ticks]}
+    both = {**frame.axis(theme, grid=False), **said, "type": "category", "constrain": "domain"}
+    figure.update_xaxes(both, constraintoward="left", scaleanchor="y")
+    figure.update_yaxes(both, constraintoward="top", autorange="reversed")
     frame.axis_names(figure, "key position (token)", "query position (token)", theme, room=36)
     end = len(names) - 0.5
     line = {"color": frame.palette(theme).grid, "width": 1}
     figure.add_shape(
         type="path", path=f"M-0.5,-0.5L{end},{end}L-0.5,{end}Z", line=line, layer="below", name="causal"
     )
-    return figure
 
 
 def pooled(attention: np.ndarray, most: int = MOST, pool: str = "max") -> tuple[np.ndarray, np.ndarray, int]:

@@ -9,8 +9,11 @@ import numpy as np
 import plotly.graph_objects as go
 
 from headviz.charts import fmt, frame, scales
+from headviz.charts.head import head_inputs, head_scores
 from headviz.charts.scales import Row
 from headviz.charts.tables import inactive_mask
+
+__all__ = ["distribution", "head_inputs", "head_scores", "layer_profile"]
 
 BINS = 40
 
@@ -39,37 +42,21 @@ def distribution(
     for values, what, n, up in panels:
         draw = _steps if kind == "ecdf" else _bars
         draw(figure, values, edges, row, threshold, theme, what, n)
-        title = "share" if kind == "ecdf" else "count"
-        figure.update_layout(
-            {
-                f"yaxis{n}": frame.axis(
-                    theme, title, domain=list(up), anchor=f"x{n}", rangemode="tozero", nticks=4
-                )
-            }
-        )
+        more = {"domain": list(up), "anchor": f"x{n}", "rangemode": "tozero", "nticks": 4}
+        figure.update_layout({f"yaxis{n}": frame.axis(theme, "share" if kind == "ecdf" else "count", **more)})
         said = f"{what}: {len(values):,}"
         if threshold is not None:
-            said = (
-                f"{what}: {fmt.count(int(inactive_mask(values, row, threshold).sum()), len(values))} inactive"
-            )
-        frame.label(
-            figure,
-            said,
-            theme,
-            y=up[1],
-            yshift=3,
-            name=what,
-            font={"size": 13, "color": frame.palette(theme).text},
-        )
+            hits = int(inactive_mask(values, row, threshold).sum())
+            said = f"{what}: {fmt.count(hits, len(values))} inactive"
+            frame.shade(figure, row, threshold, edges[0], edges[-1], theme, n)
+        font = {"size": 13, "color": frame.palette(theme).text}
+        frame.label(figure, said, theme, y=up[1], yshift=3, name=what, font=font)
     shared = {"range": [edges[0], edges[-1]]}
     figure.update_layout(
         bargap=0,
         xaxis=frame.axis(theme, grid=False, anchor="y", showticklabels=False, **shared),
         xaxis2=frame.axis(theme, escape(scales.titled(row)), grid=False, anchor="y2", **shared),
     )
-    if threshold is not None:
-        for n in ("", "2"):
-            frame.shade(figure, row, threshold, edges[0], edges[-1], theme, n)
     return figure
 
 
@@ -158,12 +145,7 @@ def layer_profile(
     provenance: str = "",
 ) -> go.Figure:
     """Mean over heads of each layer, its middle half of heads and its whole range. values: (L, H); NaN heads left out."""
-    values = np.asarray(values, np.float64)
-    known = ~np.isnan(values).all(1)
-    stats = np.full((5, len(values)), np.nan)
-    if known.any():
-        stats[0, known] = np.nanmean(values[known], 1)
-        stats[1:, known] = np.nanpercentile(values[known], (0, 25, 75, 100), axis=1)
+    stats = _layer_stats(values)
     mean, least, q25, q75, most = stats
     p = frame.palette(theme)
     figure = frame.start(theme, 280, left=58, top=30, bottom=46, note=provenance)
@@ -201,6 +183,17 @@ def layer_profile(
         if "range" not in top:
             figure.update_yaxes(range=[low, high], rangemode=None)
     return figure
+
+
+def _layer_stats(values: np.ndarray) -> np.ndarray:
+    """(5, L): mean, least, lower and upper quartile, most of each layer; NaN where a layer has no value."""
+    values = np.asarray(values, np.float64)
+    known = ~np.isnan(values).all(1)
+    stats = np.full((5, len(values)), np.nan)
+    if known.any():
+        stats[0, known] = np.nanmean(values[known], 1)
+        stats[1:, known] = np.nanpercentile(values[known], (0, 25, 75, 100), axis=1)
+    return stats
 
 
 def _reach(top: dict, least, most, threshold: float) -> tuple[float, float]:

@@ -37,8 +37,7 @@ class Encoder:
         growing = _Growing(self.tokenizer, text)
         start = 0
         while True:
-            have = growing.reach(start + self.room)
-            stop = min(start + self.room, have)
+            stop = growing.reach(start + self.room)
             if stop <= start:
                 return
             full = stop - start == self.room
@@ -71,12 +70,12 @@ class _Growing:
         self.cut = 0
 
     def reach(self, count: int) -> int:
-        """Tokenise until `count` ids are certain or the text ends; how many ids are certain."""
+        """Tokenise until `count` ids are certain or the text ends; how many of these there are."""
         while self.cut < len(self.text) and len(self.ids) < count + _MARGIN:
             # twice as far each time, so that all tries together cost about two
             self.cut = self._blank_after(max(2 * self.cut, _CHARACTERS_A_TOKEN * (count + _MARGIN)))
             self.ids, self.offsets = _encode(self.tokenizer, self.text[: self.cut])
-        return len(self.ids) if self.cut >= len(self.text) else len(self.ids) - _MARGIN
+        return min(count, len(self.ids))
 
     def text_of(self, start: int, stop: int) -> str:
         """The text that token ids start..stop stand for."""

@@ -99,6 +99,12 @@ def test_a_long_text_is_tokenised_only_as_far_as_needed_and_the_same(tokenizer):
     assert sum(seen) < 6 * len(text)
 
 
+def test_a_text_without_blanks_is_cut_safely(tokenizer):
+    text = "thefirsttokenandthenorm" * 300  # cut inside a word: the tokens before the cut must not be trusted
+    windows = encoder(tokenizer, tokens=61, bos="never", chat=False).windows(text)
+    assert list(itertools.chain(*(ids for ids, _ in windows))) == plain(tokenizer, text)
+
+
 @pytest.mark.parametrize(
     ("adds_bos", "bos", "first", "is_bos"),
     [
@@ -163,6 +169,21 @@ def test_chat_cuts_the_text_and_keeps_the_template_whole(tokenizer, corpus, tmp_
     assert found.lengths.max() == 16
     contents = [text.removeprefix("<s><user>").removesuffix("</s><bot>") for text in said]
     assert (TEXT * 3).replace(" ", "").startswith("".join(contents).replace(" ", ""))
+
+
+def test_chat_shortens_the_text_when_the_template_makes_more_of_it(corpus, tmp_path):
+    tokenizer = tiny_tokenizer.make(
+        template="<user>{{ messages[0]['content'] }}|{{ messages[0]['content'] }}<bot>"
+    )
+    corpus([TEXT * 3])
+    found = made(ref(inputs=3, tokens=24, chat=True), tokenizer, tmp_path)
+    assert (found.lengths <= 24).all()
+    said = [tokenizer.decode(row(found, number)) for number in range(3)]
+    contents = [text.removeprefix("<user>").removesuffix("<bot>").split("|")[0] for text in said]
+    assert all(
+        text == f"<user>{content}|{content}<bot>" for text, content in zip(said, contents, strict=True)
+    )
+    assert (TEXT * 3).startswith("".join(contents))  # what was cut off begins the next input
 
 
 def test_chat_without_a_template_or_with_one_that_refuses(corpus, tmp_path):

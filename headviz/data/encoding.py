@@ -55,9 +55,9 @@ class Encoder:
             over = len(ids) - self.tokens
             if over <= 0:
                 return ids, stop
-            stop -= over
-            if stop <= start:
+            if stop == start + 1:
                 raise _no_room(self.tokens, len(ids) - 1)
+            stop = max(start + 1, stop - over)
 
 
 class _Growing:

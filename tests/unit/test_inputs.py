@@ -99,10 +99,16 @@ def test_a_long_text_is_tokenised_only_as_far_as_needed_and_the_same(tokenizer):
     assert sum(seen) < 6 * len(text)
 
 
-def test_a_text_without_blanks_is_cut_safely(tokenizer):
-    text = "thefirsttokenandthenorm" * 300  # cut inside a word: the tokens before the cut must not be trusted
-    windows = encoder(tokenizer, tokens=61, bos="never", chat=False).windows(text)
-    assert list(itertools.chain(*(ids for ids, _ in windows))) == plain(tokenizer, text)
+def test_tokens_at_a_cut_inside_a_word_are_not_trusted():
+    class Sevens:  # a token is seven characters, so a cut anywhere else makes another last token
+        is_fast, bos_token_id = False, None
+
+        def __call__(self, text, **options):
+            return {"input_ids": [int(text[at : at + 7], 36) for at in range(0, len(text), 7)]}
+
+    text = "".join(str(number) for number in range(1_000_000, 1_000_400))  # no blank to cut at
+    windows = encoder(Sevens(), tokens=1, bos="never", chat=False).windows(text)
+    assert [ids[0] for ids, _ in windows] == [int(str(number), 36) for number in range(1_000_000, 1_000_400)]
 
 
 @pytest.mark.parametrize(
@@ -184,6 +190,15 @@ def test_chat_shortens_the_text_when_the_template_makes_more_of_it(corpus, tmp_p
         text == f"<user>{content}|{content}<bot>" for text, content in zip(said, contents, strict=True)
     )
     assert (TEXT * 3).startswith("".join(contents))  # what was cut off begins the next input
+
+
+def test_chat_shortens_to_a_single_token_before_it_gives_up(corpus, tmp_path):
+    tokenizer = tiny_tokenizer.make(
+        template="{% for _ in range(4) %}{{ messages[0]['content'] }}|{% endfor %}"
+    )
+    corpus([TEXT])
+    found = made(ref(inputs=2, tokens=16, chat=True), tokenizer, tmp_path)  # nine tokens of text would be 40
+    assert (found.lengths <= 16).all()
 
 
 def test_chat_without_a_template_or_with_one_that_refuses(corpus, tmp_path):

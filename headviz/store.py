@@ -61,9 +61,8 @@ class _BytesOnly(diskcache.Disk):
         raise CorruptResult("The store holds a row that headviz did not write; it was not read.")
 
     def remove(self, file_path: Any) -> None:
-        if type(file_path) is str and _FILE.fullmatch(
-            file_path
-        ):  # a planted row must not name a file to delete
+        # a planted row must not name a file to delete
+        if type(file_path) is str and _FILE.fullmatch(file_path):
             super().remove(file_path)
 
 

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from headviz.analysis.metrics import METHOD_VERSIONS
 from headviz.errors import BadInput, lookup
 from headviz.types import SCHEMA, PatternRequest, Request, ScoreRequest, build, digest, plain
 
@@ -15,7 +16,7 @@ class Kind:
     """One kind of job.
 
     run:     "module:function", called as function(request, resources) -> result, in the worker
-    version: raise it when the same request gives another answer than before; old results are then not found
+    version: of the method; with another one the same request is another job, and old results are not found
     lane:    "live": the warm worker of a device takes it
     result:  name of the answer's type in types.RESULTS
     """
@@ -37,7 +38,7 @@ KINDS: dict[str, Kind] = {
             request=ScoreRequest,
             run="headviz.analysis.scoring:run_score",
             result="ScoreTable",
-            version=1,
+            version=METHOD_VERSIONS["score"],
             lane="live",
             title="Score every head",
         ),
@@ -46,7 +47,7 @@ KINDS: dict[str, Kind] = {
             request=PatternRequest,
             run="headviz.analysis.scoring:run_pattern",
             result="HeadPattern",
-            version=1,
+            version=METHOD_VERSIONS["pattern"],
             lane="live",
             title="Attention pattern of one head",
         ),

@@ -36,7 +36,7 @@ class JobWatch:
         self._attempt = attempt
         self._also = also
         self._looked = self._said = -1e9
-        self._doing: str | None = None
+        self._doing: tuple[str, int] | None = None
         self._since = 0.0
         self._from = 0
 
@@ -45,9 +45,8 @@ class JobWatch:
         if self._also is not None:
             self._also.step(doing, done, total, unit)
         now = time.monotonic()
-        begins = doing != self._doing
-        if begins:
-            self._doing, self._since, self._from = doing, time.time(), done
+        if (doing, total) != self._doing:  # the rate, and so the time that is left, counts from here
+            self._doing, self._since, self._from = (doing, total), time.time(), done
         elif now - self._said < SAY and done != total:
             return
         self._said = now

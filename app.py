@@ -155,7 +155,7 @@ def pick_own_text() -> None:
             st.error(str(error))
 
 
-st.set_page_config(page_title="headviz", page_icon=":material/grid_view:", layout="wide")
+st.set_page_config(page_title="headviz", page_icon=".streamlit/icon.png", layout="wide")
 ui.start()
 page = st.navigation(list(PAGES.values()))
 with st.sidebar:

@@ -10,6 +10,8 @@ Names are imported on first use: `import headviz` alone loads neither torch nor 
 
 from importlib import import_module
 
+__version__ = "0.1.0"
+
 _WHERE = {
     "load": "headviz.api",
     "score_heads": "headviz.api",

@@ -33,15 +33,15 @@ class Terminal:
 
     def step(self, doing: str, done: int = 0, total: int = 0, unit: str = "") -> None:
         text = f"{doing} {done:,}/{total:,} {unit}".rstrip() if total else doing
-        if self.quiet or text == self.said:
+        if self.quiet:
             return
         if self.live and time.monotonic() - self.at > 0.1:
             sys.stderr.write(f"\r\033[K{text}")
             sys.stderr.flush()
             self.at = time.monotonic()
-        elif not self.live and doing != self.said.split(" ")[0] and (not total or done in (0, total)):
-            sys.stderr.write(text + "\n")
-        self.said = text
+        elif not self.live and doing != self.said:
+            sys.stderr.write(doing + "\n")
+        self.said = doing
 
     def check(self) -> None:
         pass
@@ -56,7 +56,7 @@ class Terminal:
 
 def score(args: argparse.Namespace) -> int:
     """Score every head of a model and write one row a head and metric."""
-    from headviz.charts import tables
+    from headviz.charts import files, tables
     from headviz.jobs import local
 
     out = Path(args.out)
@@ -70,9 +70,11 @@ def score(args: argparse.Namespace) -> int:
         table = local.run_here(request, watch)
     finally:
         watch.close()
-    tables.write(table, out)
+    out.write_bytes(files.encode(table, out.suffix))
+    if out.suffix == ".csv":  # which has no room for it
+        out.with_name(out.name + ".provenance.json").write_text(files.provenance_json(table))
     if not args.quiet:
-        print(tables.caption(table), file=sys.stderr)
+        print(tables.caption(table.provenance, table), file=sys.stderr)
         print(
             f"{args.out}: {len(table.metrics)} scores of {table.geometry.layers * table.geometry.heads} heads"
         )

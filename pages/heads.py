@@ -5,7 +5,7 @@ import streamlit as st
 
 from headviz import ui
 from headviz.analysis.metrics import METRICS, inactive, threshold_at
-from headviz.charts import fmt, heatmap, pattern, spread, tables
+from headviz.charts import fmt, heatmap, multiples, pattern, spread, tables
 from headviz.errors import BadInput
 from headviz.types import PatternRequest, ScoreRequest, ScoreTable, head_name
 from headviz.view import PANELS, parse_head
@@ -17,6 +17,7 @@ PANEL_TITLES = dict(
         strict=True,
     )
 )
+PAPERS = [name for name in METRICS if not METRICS[name].extra]
 RULES = {"share": "Share called inactive", "value": "Value of the score"}
 SHOWS = {"score": "The score", "inactive": "How often inactive"}
 
@@ -134,17 +135,18 @@ def sentence(table: ScoreTable, off: np.ndarray, threshold: float) -> str:
 # ------------------------------------------------------------------------------------------ map and one head
 
 
-def chosen_head(table: ScoreTable) -> tuple[int, int] | None:
-    if not ui.value("head"):
-        return None
-    layer, head = parse_head(ui.value("head"))
-    if layer >= table.geometry.layers or head >= table.geometry.heads:
+def chosen_head(table: ScoreTable) -> tuple[int, int]:
+    """The head in depth: the one that was picked, or, until somebody picks one, the most inactive."""
+    if ui.value("head"):
+        layer, head = parse_head(ui.value("head"))
+        if layer < table.geometry.layers and head < table.geometry.heads:
+            return layer, head
         st.warning(
             f"{head_name(layer, head)} is not in this model: it has layers 0 to {table.geometry.layers - 1} and heads "
-            f"0 to {table.geometry.heads - 1}."
+            f"0 to {table.geometry.heads - 1}. Shown instead: the most inactive head."
         )
-        return None
-    return layer, head
+    first = tables.ranking(table, METRICS[ui.value("metric")]).iloc[0]
+    return int(first["layer"]), int(first["head"])
 
 
 def head_clicked() -> None:
@@ -166,7 +168,7 @@ def head_typed() -> None:
         ui.put("head_problem", str(error))
 
 
-def draw_map(table: ScoreTable, off: np.ndarray, threshold: float, at: tuple[int, int] | None) -> None:
+def draw_map(table: ScoreTable, off: np.ndarray, threshold: float, at: tuple[int, int]) -> None:
     row = METRICS[ui.value("metric")]
     note = tables.caption(table.provenance, table)
     if ui.value("shows") == "score":
@@ -200,7 +202,7 @@ def draw_map(table: ScoreTable, off: np.ndarray, threshold: float, at: tuple[int
     )
 
 
-def head_details(table: ScoreTable, at: tuple[int, int] | None, threshold: float) -> None:
+def head_details(table: ScoreTable, at: tuple[int, int], threshold: float) -> None:
     st.session_state.setdefault("head_box", ui.value("head"))
     st.text_input(
         "Head",
@@ -212,12 +214,6 @@ def head_details(table: ScoreTable, at: tuple[int, int] | None, threshold: float
     )
     if problem := st.session_state.get("head_problem"):
         st.warning(problem)
-    if at is None:
-        st.caption(
-            "Click a cell of the map to see one head in depth: its twelve scores, its spread over the inputs, "
-            "and, on request, what it attends to."
-        )
-        return
     row = METRICS[ui.value("metric")]
     layer, head = at
     frame = tables.ranking(table, row, threshold).query("layer == @layer and head == @head").iloc[0]
@@ -233,23 +229,29 @@ def head_details(table: ScoreTable, at: tuple[int, int] | None, threshold: float
         f"(1 is the most inactive). Inactive in {fmt.percent(frame['inactive_share'])} of the inputs. {group}."
     )
     ui.chart(
-        spread.head_scores(table, METRICS, layer, head, theme=ui.theme()),
+        spread.head_scores(
+            table, METRICS, layer=layer, head=head, selected=row.id, metrics=PAPERS, theme=ui.theme()
+        ),
         key="head_scores",
         name="head-scores",
     )
     ui.chart(
         spread.head_inputs(
-            table.per_input(row.id)[:, layer, head], row, threshold=threshold, theme=ui.theme()
+            table.per_input(row.id)[:, layer, head],
+            row,
+            layer=layer,
+            head=head,
+            threshold=threshold,
+            documents=table.documents,
+            theme=ui.theme(),
         ),
         key="head_inputs",
         name="head-inputs",
     )
 
 
-def look_inside(request: ScoreRequest, table: ScoreTable, at: tuple[int, int] | None) -> None:
+def look_inside(request: ScoreRequest, table: ScoreTable, at: tuple[int, int]) -> None:
     """On demand: what the chosen head attends to on one input."""
-    if at is None:
-        return
     name = head_name(*at)
     st.toggle(
         f"Look inside one text: what {name} attends to, token by token",
@@ -342,7 +344,12 @@ def all_scores(table: ScoreTable) -> None:
         "to the mean of their layer."
     )
     ui.chart(
-        heatmap.small_multiples(table, METRICS, selected=ui.value("metric"), theme=ui.theme()),
+        multiples.small_multiples(
+            {name: table.mean(name) for name in table.metrics},
+            METRICS,
+            selected=ui.value("metric"),
+            theme=ui.theme(),
+        ),
         key="all_scores",
         on_select=score_clicked,
         name="headviz-all-scores",

@@ -1,5 +1,7 @@
 """Home: what to do now, what is already there, and what this machine can do."""
 
+from datetime import datetime
+
 import streamlit as st
 
 from headviz import machine, ui
@@ -50,11 +52,10 @@ def kept_results() -> None:
     st.dataframe(
         [
             {
-                "what": entry.kind,
+                "what": entry.kind or "not readable",
                 "model": entry.model,
-                "data": entry.data,
                 "size": size(entry.bytes),
-                "when": entry.when,
+                "when": datetime.fromtimestamp(entry.created),
             }
             for entry in entries[:50]
         ],
@@ -85,8 +86,9 @@ def this_machine() -> None:
     )
 
 
-st.title("headviz", anchor=False)
-st.caption("Which attention heads of a language model do nothing, and how would you know?")
+ui.page_head(
+    "headviz", "Which attention heads of a language model do nothing, and how would you know?", "home"
+)
 with ui.sentences():
     three_things()
     kept_results()

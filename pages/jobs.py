@@ -4,7 +4,6 @@ import streamlit as st
 
 from headviz import ui
 from headviz.charts.fmt import duration, size
-from headviz.charts.tables import describe_request
 from headviz.jobs import local
 from headviz.settings import settings
 
@@ -23,7 +22,7 @@ ENDED = ("done", "failed", "cancelled")
 def job_row(job) -> None:
     with st.container(border=True, key=f"job_{job.digest[:12]}"):
         left, middle, right = st.columns([5, 3, 2], vertical_alignment="center")
-        left.markdown(f"**{job.title}** {describe_request(job.request)}")
+        left.markdown(f"**{job.title}** {ui.describe(job.request)}")
         left.caption(f"`{job.digest[:12]}` · asked {job.created:%Y-%m-%d %H:%M} · attempt {job.attempt}")
         with middle:
             st.markdown(STATES[job.state])

@@ -7,7 +7,16 @@ take_away.py  downloads and "show the code"
 """
 
 from headviz.ui.answers import answer, cached, jobs_indicator
-from headviz.ui.parts import chart, page_head, provenance, provenance_text, say, sentences, token_strip
+from headviz.ui.parts import (
+    chart,
+    describe,
+    page_head,
+    provenance,
+    provenance_text,
+    say,
+    sentences,
+    token_strip,
+)
 from headviz.ui.state import (
     holder,
     keyed,
@@ -25,6 +34,7 @@ __all__ = [
     "answer",
     "cached",
     "chart",
+    "describe",
     "holder",
     "jobs_indicator",
     "keyed",

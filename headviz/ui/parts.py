@@ -10,9 +10,11 @@ import streamlit as st
 
 from headviz import view
 from headviz.charts import fmt, tables
+from headviz.data import corpora
 from headviz.errors import HeadvizError
-from headviz.types import HeadPattern, ScoreTable
-from headviz.ui.state import values
+from headviz.models import catalog
+from headviz.types import HeadPattern, PatternRequest, Request, ScoreTable, head_name
+from headviz.ui.state import through_router, values
 
 _COPY = """
 export default function (component) {
@@ -42,6 +44,7 @@ button:hover, button:focus-visible {border-color: var(--st-primary-color); color
 
 def page_head(title: str, question: str, page: str):
     """Title, question and the copy-link button; returns the container right of it for downloads."""
+    through_router()
     left, right = st.columns([5, 2], vertical_alignment="bottom")
     with left:
         st.title(title, anchor=False)
@@ -61,7 +64,7 @@ def copy_link(page: str) -> None:
 def say(sentence: str) -> None:
     """The computed sentence under the title: what a person would quote. Markdown."""
     with st.container(key="say"):
-        st.markdown(f":small[ ]{sentence}")
+        st.markdown(sentence)
 
 
 def provenance(text: str) -> None:
@@ -113,3 +116,14 @@ def token_strip(pieces: list[str]) -> None:
         for i, piece in enumerate(pieces)
     )
     st.html(f"<div class='hv-tokens'>{spans}</div>")
+
+
+def describe(request: Request | None) -> str:
+    """One line for a list of jobs: model, number format, data, and the head where there is one."""
+    if request is None:
+        return "written by another version of headviz"
+    model = request.model
+    words = [catalog.label(model), model.dtype, corpora.describe(request.data)]
+    if isinstance(request, PatternRequest):
+        words.insert(0, f"{head_name(request.layer, request.head)} on input {request.input}")
+    return " · ".join(words)

@@ -6,6 +6,7 @@ import uuid
 from typing import Any
 
 import streamlit as st
+from streamlit.runtime.pages_manager import PagesManager
 
 from headviz import view
 from headviz.data import corpora
@@ -15,23 +16,38 @@ from headviz.types import DataRef, ModelRef, ScoreRequest
 
 _STYLE = """
 <style>
-  .block-container {padding-top: 2.6rem; padding-bottom: 3rem; max-width: 1600px}
-  [data-testid="stMetricValue"], .st-key-say, .stDataFrame {font-variant-numeric: tabular-nums}
-  .hv-prov {color: color-mix(in srgb, var(--st-text-color) 68%, transparent); font-size: .8rem; overflow-wrap: anywhere}
-  .hv-tokens {line-height: 1.9; font-size: .86rem; font-family: var(--st-code-font); max-height: 26rem; overflow-y: auto}
-  .hv-token {border: 1px solid var(--st-border-color); border-radius: .2rem; padding: 0 .12rem; margin: 0 1px; white-space: pre}
-  .hv-token:first-child {background: color-mix(in srgb, #f5852f 45%, transparent)}
-  .st-key-say {border-left: 4px solid var(--st-primary-color); background: var(--st-secondary-background-color);
-               padding: .55rem .9rem; border-radius: .25rem; font-size: 1.04rem}
-  .st-key-stale {opacity: .4; pointer-events: none}
-  @media (max-width: 640px) { .block-container {padding-left: 1rem; padding-right: 1rem} }
+  .block-container {{padding-top: 2.6rem; padding-bottom: 3rem; max-width: 1600px}}
+  .st-key-say, .stDataFrame, [data-testid="stMetricValue"] {{font-variant-numeric: tabular-nums}}
+  .st-key-say {{border-left: 4px solid {accent}; background: {panel}; padding: .55rem .9rem; border-radius: .25rem}}
+  .hv-prov {{color: {muted}; font-size: .8rem; overflow-wrap: anywhere}}
+  .hv-tokens {{line-height: 2; font-size: .84rem; font-family: monospace; max-height: 26rem; overflow-y: auto}}
+  .hv-token {{border: 1px solid {line}; border-radius: .2rem; padding: 0 .12rem; margin: 0 1px; white-space: pre}}
+  .hv-token:first-child {{background: {first}}}
+  .st-key-stale {{opacity: .4; pointer-events: none}}
+  @media (max-width: 640px) {{ .block-container {{padding-left: 1rem; padding-right: 1rem}} }}
 </style>
 """
+_COLOURS = {
+    "light": {
+        "accent": "#0f6e84",
+        "panel": "#f3f5f7",
+        "muted": "#5b6270",
+        "line": "#c9ced6",
+        "first": "#fdd9ac",
+    },
+    "dark": {
+        "accent": "#4fb3c8",
+        "panel": "#1d242a",
+        "muted": "#a9b0bd",
+        "line": "#3d4650",
+        "first": "#7a4512",
+    },
+}
 
 
 def start() -> None:
     """Once a run, before any widget: style, and the URL read into the session the first time it is seen."""
-    st.html(_STYLE)
+    st.html(_STYLE.format(**_COLOURS[theme()]))
     if "headviz_ignored" not in st.session_state:
         values, ignored = view.read_url(st.query_params.to_dict())
         for name, parameter in view.VIEW.items():
@@ -39,6 +55,17 @@ def start() -> None:
         st.session_state.headviz_ignored = ignored
     for sentence in st.session_state.headviz_ignored:
         st.warning(sentence, icon=":material/link_off:")
+
+
+def through_router() -> None:
+    """First line of every page: make sure that app.py ran.
+
+    A fresh server that sees a pages/ folder runs the page of a deep link by itself, until app.py has called
+    st.navigation once: no sidebar, no view from the URL. So say what st.navigation would have said, and run again.
+    """
+    if PagesManager.uses_pages_directory:
+        PagesManager.uses_pages_directory = False
+        st.rerun()
 
 
 def value(name: str) -> Any:

@@ -8,7 +8,7 @@ import streamlit as st
 
 from headviz import recipes
 from headviz.analysis.metrics import METRICS, Metric
-from headviz.charts import tables
+from headviz.charts import files, tables
 from headviz.jobs.kinds import spec
 from headviz.types import ScoreRequest, ScoreTable
 
@@ -24,7 +24,7 @@ def take_away(request: ScoreRequest, table: ScoreTable, row: Metric, threshold: 
     with middle:
         _figures(table, row, threshold)
     with right:
-        _repeat(request, table, row)
+        _repeat(request, table, row, threshold)
     st.markdown("**Show the code**")
     st.code(recipes.python_code(request, row.id), language="python")
     st.code(recipes.command_line(request), language="bash")
@@ -53,7 +53,7 @@ def _tables(table: ScoreTable) -> None:
     ):
         _save(
             ending.upper(),
-            lambda e=ending: tables.encode(table, f".{e}"),
+            lambda e=ending: files.encode(table, f".{e}"),
             f"headviz-scores.{ending}",
             mime,
             help,
@@ -70,11 +70,12 @@ def _figures(table: ScoreTable, row: Metric, threshold: float) -> None:
     )  # fmt: skip
     everything = st.toggle("All twelve scores", key="print_all", help="One figure with a map for each score.")
     name = "all-scores" if everything else row.id
+    chosen = [m for m in table.metrics if not METRICS[m].extra] if everything else row.id
     for ending in ("pdf", "svg"):
         _save(
             ending.upper(),
             lambda e=ending: export.print_figure(
-                table, METRICS, None if everything else row.id, threshold=threshold, layout=layout, format=e
+                table, chosen, METRICS, layout=layout, format=e, thresholds={row.id: threshold}
             ),
             f"headviz-{name}-{layout}.{ending}",
             MIME[ending],
@@ -82,9 +83,7 @@ def _figures(table: ScoreTable, row: Metric, threshold: float) -> None:
         )
 
 
-def _repeat(request: ScoreRequest, table: ScoreTable, row: Metric) -> None:
-    from headviz.charts import redraw
-
+def _repeat(request: ScoreRequest, table: ScoreTable, row: Metric, threshold: float) -> None:
     st.markdown("**To repeat it**")
     _save(
         "Request (JSON)",
@@ -95,7 +94,7 @@ def _repeat(request: ScoreRequest, table: ScoreTable, row: Metric) -> None:
     )
     _save(
         "Script and CSV that redraw it (zip)",
-        lambda: redraw.bundle(table, row),
+        lambda: files.redraw_bundle(table, row, threshold),
         f"headviz-{row.id}-redraw.zip",
         "application/zip",
         "A short script that needs only pandas and matplotlib, with its data.",

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from headviz.analysis.metrics import METRICS
 from headviz.types import Geometry, HeadPattern, Provenance, ScoreTable
 
-METRIC_IDS = (
-    "awft", "awft_ln", "aeqd", "aeqd_ln", "ftvvn", "ftvvn_ln", "avvn", "avvn_ln",
-    "lthon", "lthon_ln", "ahon", "ahon_ln", "lthon_hn", "fullout", "fullout_ln",
-)  # fmt: skip
+METRIC_IDS = tuple(METRICS)
 
 
 def fake_provenance(kind: str = "score", **more) -> Provenance:

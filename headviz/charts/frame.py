@@ -31,8 +31,8 @@ def start(
     lines = fmt.wrap(note, chars)
     bottom += FOOT + 14 * len(lines) if lines else 0
     figure = go.Figure()
-    figure.layout.template = go.layout.Template()  # assigned: an update would merge it into plotly's default
     figure.update_layout(
+        template=go.layout.Template(),
         height=height,
         autosize=True,
         margin={"l": left, "r": right, "t": top, "b": bottom, "pad": 0, "autoexpand": False},

@@ -18,7 +18,9 @@ from torch import Tensor
 from headviz.analysis.batches import batches
 from headviz.analysis.metrics import METRICS, statistics_for
 from headviz.analysis.provenance import provenance
+from headviz.data.inputs import Inputs, build_inputs, pieces
 from headviz.errors import BadInput, Failure
+from headviz.machine import memory
 from headviz.models import fused
 from headviz.models.architectures import context_length
 from headviz.models.attention import Probe, probe
@@ -37,7 +39,6 @@ from headviz.types import (
 )
 
 if TYPE_CHECKING:
-    from headviz.data.inputs import Inputs
     from headviz.models.loading import Loaded
 
 MOST_INPUTS = 2000  # values are kept input by input; past this a table would need quantiles instead
@@ -68,7 +69,7 @@ def run_score(request: ScoreRequest, resources: Any) -> ScoreTable:
         reasons=scores.reasons,
         lengths=inputs.lengths.astype(np.int32),
         tokens=inputs.tokens.astype(np.int32),
-        pieces=_pieces(loaded.tokenizer, inputs.tokens),
+        pieces=pieces(inputs.tokens, loaded.tokenizer),
         documents=tuple(inputs.documents),
         cluster=inputs.cluster.astype(np.int32),
         first_is_bos=inputs.first_is_bos.astype(bool),
@@ -141,11 +142,12 @@ def run_pattern(request: PatternRequest, resources: Any) -> HeadPattern:
         watching.run(ids)
     if not all(np.isfinite(series).all() for series in caught.values()):
         raise _not_finite(request.layer, request.input, inputs, loaded)
+    names = pieces(inputs.tokens[request.input : request.input + 1], loaded.tokenizer)
     return HeadPattern(
         layer=request.layer,
         head=request.head,
         **caught,
-        pieces=tuple(_piece(loaded.tokenizer, token) for token in inputs.tokens[request.input, :T]),
+        pieces=tuple(names[str(token)] for token in ids[0].tolist()),
         document=inputs.documents[request.input],
         geometry=loaded.geometry,
         provenance=provenance(request, loaded, started, (*inputs.notes, *_notes(watching, loaded))),
@@ -163,8 +165,6 @@ def ensure_checked(loaded: Loaded, inputs: Inputs, watch: Watch) -> None:
 
 
 def _inputs(request: ScoreRequest | PatternRequest, loaded: Loaded, resources: Any) -> Inputs:
-    from headviz.data.inputs import build_inputs
-
     longest = context_length(loaded.model.config)
     return build_inputs(
         request.data, loaded.tokenizer, resources.settings, resources.watch, context_length=longest
@@ -229,8 +229,6 @@ def _available(device: Any) -> int:
     """Free bytes on the device that scores."""
     if torch.device(device).type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    from headviz.machine import memory
-
     return memory()[1]
 
 
@@ -248,12 +246,3 @@ def _notes(watching: Probe, loaded: Loaded) -> tuple[str, ...]:
             f"Attention was computed in float32 from {loaded.ref.dtype} activations, which is faster on this processor."
         )
     return tuple(notes)
-
-
-def _pieces(tokenizer: Any, tokens: np.ndarray) -> dict[str, str]:
-    return {str(token): _piece(tokenizer, token) for token in np.unique(tokens) if token >= 0}
-
-
-def _piece(tokenizer: Any, token: int) -> str:
-    """The text a token stands for."""
-    return tokenizer.decode([int(token)])

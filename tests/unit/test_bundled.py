@@ -8,6 +8,7 @@ import json
 import socket
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -177,7 +178,7 @@ def test_digits_are_split_as_the_model_was_trained(converted, text, pieces):
 
 
 def test_known_loss_on_technical_prose(converted):
-    """About 3.7 nats a token at 256 tokens of technical English prose, in float32."""
+    """In float32; one swapped row order or a wrong norm would cost whole nats."""
     import torch
 
     settings, _ = converted
@@ -186,7 +187,7 @@ def test_known_loss_on_technical_prose(converted):
     with torch.inference_mode():
         loss = loaded.model(ids, labels=ids).loss.item()
     assert ids.shape == (1, 256)
-    assert 3.2 < loss < 4.2, loss
+    assert loss == pytest.approx(3.456, abs=0.01)  # on this text; other prose lies between 3.1 and 3.9
 
 
 # -------------------------------------------------------------------------------- damage, races, and no package
@@ -210,6 +211,7 @@ def quick(tmp_path, monkeypatch):
 
     def convert(path, folder, row, watch):
         made.append(path)
+        time.sleep(0.05)  # so that two at once would really overlap
         (folder / "model.safetensors").write_bytes(path.read_bytes() * 2)
         (folder / "config.json").write_text("{}")
 

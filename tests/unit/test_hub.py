@@ -23,6 +23,7 @@ from headviz.errors import (
 )
 from headviz.models import catalog, hub, loading, memory
 from headviz.settings import Settings
+from tests import tiny
 from tests.checkpoints import Recorder, change_config, save
 from tests.hub import COMMIT, connected
 
@@ -100,6 +101,19 @@ def test_an_incomplete_cache_is_completed(fake, settings, tmp_path):
     assert hub.in_cache() == []
     loading.load(ref, settings=settings)
     assert (folder / "model.safetensors").is_file()
+
+
+def test_a_lost_shard_is_fetched_again(fake, settings):
+    folder = fake.repositories["org/tiny"]
+    tiny.build("llama").save_pretrained(folder, max_shard_size="20KB")
+    (folder / "model.safetensors").unlink(missing_ok=True)
+    ref = resolve(settings)
+    here = hub.download(ref.name, ref.revision, "tiny", Recorder())
+    shard = next(here.glob("model-*.safetensors"))
+    shard.unlink()
+    assert hub.cached(ref.name, ref.revision) is None
+    hub.download(ref.name, ref.revision, "tiny", Recorder())
+    assert shard.is_file()
 
 
 def test_a_cancel_stops_a_download(fake, settings):

@@ -206,7 +206,7 @@ def test_with_a_cache_queries_see_all_earlier_keys(case):
 
 def test_unknown_statistic_is_named():
     with (
-        pytest.raises(UnknownName, match="'sinks'.*Did you mean 'sink'"),
+        pytest.raises(UnknownName, match=r"'sinks'.*Did you mean 'sink'"),
         probe(tiny.build("llama"), want={"sinks"}),
     ):
         pass
@@ -322,7 +322,7 @@ def test_fused_statistics_are_exact(ask, dtype, native, near, monkeypatch):
 
 def test_alibi_coordinates_hold_late_positions_in_bf16():
     slopes, T = torch.tensor(alibi_slopes(16)), 2048
-    q, k, v = draw(B=1, H=16, G=16, T=T, D=8, dtype=torch.bfloat16)
+    q, k, _ = draw(B=1, H=16, G=16, T=T, D=8, dtype=torch.bfloat16)
     wide_q, wide_k = with_coordinates(q, k, slopes, 0.25)
     assert wide_q.shape[-1] % 8 == 0
     bias = 0.25 * (

@@ -25,7 +25,9 @@ class BloomAttention(nn.Module):
         self.layer_idx, self.hidden_dropout = original.layer_idx, original.hidden_dropout
         self._heads, self._head_dim = original.num_heads, original.head_dim
         self._probe, self._layer = probe, layer
-        self._slopes = torch.tensor(slopes, dtype=torch.float32)  # a plain attribute: no new name in state_dict
+        self._slopes = torch.tensor(
+            slopes, dtype=torch.float32
+        )  # a plain attribute: no new name in state_dict
         self.train(original.training)
 
     def forward(

@@ -69,4 +69,6 @@ def attention_function(
 def mask_function(*_: Any, attention_mask: Tensor | None = None, **__: Any) -> None:
     """No mask: the probe applies causality, and with padding on the right no real query sees padding."""
     if attention_mask is not None and bool((attention_mask[:, 1:] & ~attention_mask[:, :-1]).any()):
-        raise BadInput("These inputs are padded on the left. Pad them on the right: the first token must come first.")
+        raise BadInput(
+            "These inputs are padded on the left. Pad them on the right: the first token must come first."
+        )

@@ -171,6 +171,7 @@ def layer_profile(
         hovertemplate="%{text}<extra></extra>",
         name="mean",
     )
+    figure.update_layout(hovermode="x")  # anywhere over a layer, not only on its point
     top = {"range": [0, 1]} if scales.scale_for(row).id == "sink" else {"rangemode": "tozero"}
     figure.update_xaxes(frame.axis(theme, "layer", grid=False), range=[-0.5, len(values) - 0.5])
     figure.update_yaxes(frame.axis(theme, escape(scales.titled(row, short=True))), **top)

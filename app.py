@@ -8,7 +8,7 @@ from headviz.data.corpora import CORPORA
 from headviz.errors import HeadvizError
 from headviz.models import catalog
 from headviz.settings import settings
-from headviz.types import BOS_POLICIES, DTYPES, PARTS, QUANTIZATIONS
+from headviz.types import BOS_POLICIES, DTYPES, QUANTIZATIONS
 
 PAGES = {
     "home": st.Page("pages/home.py", title="Home", icon=":material/home:", default=True),
@@ -81,9 +81,12 @@ def pick_data() -> None:
         **ui.keyed("tokens"),
     )
     with st.popover("Part, seed, BOS, chat template", width="stretch"):
+        parts = CORPORA[ui.value("corpus")].parts
+        if ui.value("part") not in parts:
+            ui.put("part", parts[0])
         st.selectbox(
             "Part",
-            PARTS,
+            parts,
             help="Which part of the corpus. Held-out and train share no package, document or split, so what is "
             "trained on one can be judged on the other.",
             **ui.keyed("part"),

@@ -243,7 +243,7 @@ def _score_options(to: argparse.ArgumentParser) -> None:
     add("--config", default="", help="with --corpus hub: its configuration")
     add("--split", default="", help="with --corpus hub: its split")
     add("--column", default="", help="column that holds the text")
-    add("--part", choices=PARTS, default="held-out")
+    add("--part", choices=PARTS, default="", help="which part of the corpus (default: held-out where there is one)")
     add("--inputs", type=int, default=16, help="how many inputs (default 16)")
     add("--tokens", type=int, default=512, help="tokens an input, BOS included (default 512)")
     add("--seed", type=int, default=0)

@@ -6,6 +6,7 @@ import streamlit as st
 from headviz import ui
 from headviz.analysis.metrics import METRICS, inactive, threshold_at
 from headviz.charts import fmt, heatmap, multiples, pattern, spread, tables
+from headviz.charts.scales import value_unit
 from headviz.errors import BadInput
 from headviz.types import PatternRequest, ScoreRequest, ScoreTable, head_name
 from headviz.view import PANELS, parse_head
@@ -120,7 +121,7 @@ def sentence(table: ScoreTable, off: np.ndarray, threshold: float) -> str:
     share = tables.inactive_share(table, row, threshold)
     beyond = "above" if row.inactive == "high" else "below"
     text = (
-        f"With {row.symbol} {beyond} {fmt.with_unit(threshold, row.unit)}, **{fmt.count(int(off.sum()), off.size)} heads "
+        f"With {row.symbol} {beyond} {fmt.with_unit(threshold, value_unit(row))}, **{fmt.count(int(off.sum()), off.size)} heads "
         f"are inactive on average**, and {fmt.count(hits, pairs)} input × head pairs. "
         f"{int((share == 1).sum())} heads are inactive in every input, {int(((share > 0) & (share < 1)).sum())} in some."
     )
@@ -224,7 +225,7 @@ def head_details(table: ScoreTable, at: tuple[int, int], threshold: float) -> No
     verdict = "inactive" if frame["inactive"] else "active"
     st.markdown(
         f"**{head_name(layer, head)}** is **{verdict}** by {row.symbol}: "
-        f"{fmt.with_unit(frame['value'], row.unit)}, percentile {fmt.number(frame['percentile'])}, "
+        f"{fmt.with_unit(frame['value'], value_unit(row))}, percentile {fmt.number(frame['percentile'])}, "
         f"rank {frame['rank']} of {geometry.layers * geometry.heads} "
         f"(1 is the most inactive). Inactive in {fmt.percent(frame['inactive_share'])} of the inputs. {group}."
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
 import uuid
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -13,6 +15,8 @@ from headviz.data import corpora
 from headviz.models import catalog
 from headviz.settings import settings
 from headviz.types import DataRef, ModelRef, ScoreRequest
+
+ROUTER = Path(__file__).parents[2] / "app.py"
 
 _STYLE = """
 <style>
@@ -60,12 +64,13 @@ def start() -> None:
 def through_router() -> None:
     """First line of every page: make sure that app.py ran.
 
-    A fresh server that sees a pages/ folder runs the page of a deep link by itself, until app.py has called
-    st.navigation once: no sidebar, no view from the URL. So say what st.navigation would have said, and run again.
+    A server that sees a pages/ folder runs the page of a deep link by itself, until app.py has called st.navigation
+    once: no sidebar, and no view from the URL. So run app.py from here. (A rerun would lose the click that led here.)
     """
     if PagesManager.uses_pages_directory:
         PagesManager.uses_pages_directory = False
-        st.rerun()
+        runpy.run_path(str(ROUTER))
+        st.stop()
 
 
 def value(name: str) -> Any:
@@ -128,6 +133,8 @@ def data_ref() -> DataRef:
     if value("corpus") == "hub":
         names += ["dataset", "config", "split", "column"]
     chosen = {name: value(name) for name in names}
+    if chosen["part"] not in corpora.CORPORA[chosen["corpus"]].parts:
+        chosen["part"] = ""  # the corpus' own
     if value("corpus") == "own":
         chosen["revision"] = value("text")
     return _data(**chosen)

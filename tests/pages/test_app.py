@@ -1,0 +1,68 @@
+"""The whole app: pages, sidebar, URL."""
+
+from headviz.jobs import local
+from tests.pages.conftest import ROOT, open_app, said
+
+
+def test_every_page_opens(scored):
+    app = open_app().run()
+    assert not app.exception
+    for page in sorted((ROOT / "pages").glob("*.py")):
+        app.switch_page(f"pages/{page.name}").run()
+        assert not app.exception, page.name
+
+
+def test_every_control_has_a_help_text(scored):
+    app = open_app()
+    app.switch_page("pages/heads.py").run()
+    controls = [*app.selectbox, *app.slider, *app.number_input, *app.text_input, *app.toggle, *app.text_area]
+    assert len(controls) > 10
+    assert [control.label for control in controls if not control.help] == []
+
+
+def test_a_bad_url_is_answered_aloud_and_never_breaks(scored):
+    app = open_app(metric="ahno_ln", inputs="many", wrong="1")
+    app.switch_page("pages/heads.py").run()
+    assert not app.exception
+    text = said(app)
+    assert "Did you mean 'ahon_ln'" in text
+    assert "`inputs=many` was ignored" in text
+    assert "`wrong` is no parameter" in text
+
+
+def test_the_url_is_the_view(scored):
+    app = open_app(metric="awft", share="35.0", head="L03.H07", seed="0")
+    app.switch_page("pages/heads.py").run()
+    assert not app.exception
+    assert app.selectbox(key="metric").value == "awft"
+    assert app.slider(key="share").value == 35.0
+    assert "**L03.H07**" in said(app)
+
+
+def test_a_model_that_does_not_exist_gets_a_sentence(home, no_worker):
+    app = open_app(model="nobody/nothing here")
+    app.switch_page("pages/heads.py").run()
+    assert not app.exception
+    assert any("nobody/nothing here" in error.value for error in app.error)
+
+
+def test_a_failed_job_says_why_and_can_be_tried_again(home, no_worker):
+    app = open_app()
+    app.switch_page("pages/heads.py").run()
+    digest = local.list_jobs()[0].digest
+    local.cancel(digest, "test", everyone=True)
+    app.run()
+    assert "cancelled" in said(app)
+    again = next(button for button in app.button if button.label == "Try again")
+    again.click().run()
+    assert not app.exception
+    assert local.view(digest).state == "queued"
+
+
+def test_jobs_page_lists_what_was_asked(home, no_worker):
+    app = open_app()
+    app.switch_page("pages/heads.py").run()
+    app.switch_page("pages/jobs.py").run()
+    assert not app.exception
+    assert "1 running or waiting" in said(app)
+    assert "SmolLM2-135M-Instruct (bundled)" in said(app)

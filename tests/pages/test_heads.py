@@ -1,0 +1,102 @@
+"""The heads page over a stored answer: what it says is what the numbers are."""
+
+import numpy as np
+
+from headviz.analysis.metrics import METRICS, inactive, threshold_at
+from tests.pages.conftest import figure, said
+
+
+def expected(table, metric, share):
+    threshold = threshold_at(table.per_input(metric), metric, share)
+    return inactive(table.mean(metric), metric, threshold), threshold
+
+
+def test_the_first_visit_shows_a_map_without_a_click(open_heads, scored, table):
+    app = open_heads()
+    assert not app.exception
+    off, threshold = expected(table, "ahon_ln", 0.2)
+    assert f"**{off.sum()} of 270 (" in said(app)
+    pairs = inactive(table.per_input("ahon_ln"), "ahon_ln", threshold).sum()
+    assert f"{pairs} of 4,320 (20.0%) input × head pairs" in said(app)
+    drawn = figure(app, "map")
+    click = next(trace for trace in drawn["data"] if trace.get("customdata") is not None)
+    assert len(click["x"]) == 270
+
+
+def test_the_threshold_moves_the_counts(open_heads, scored, table):
+    app = open_heads()
+    app.slider(key="share").set_value(40.0).run()
+    assert not app.exception
+    off, _ = expected(table, "ahon_ln", 0.4)
+    assert f"**{off.sum()} of 270 (" in said(app)
+
+
+def test_another_score_has_its_own_direction(open_heads, scored, table):
+    app = open_heads()
+    app.selectbox(key="metric").set_value("awft").run()
+    assert not app.exception
+    off, _ = expected(table, "awft", 0.2)
+    assert "With AWFT above" in said(app)
+    assert f"**{off.sum()} of 270 (" in said(app)
+
+
+def test_by_value_starts_from_the_share_in_force(open_heads, scored, table):
+    app = open_heads()
+    before = said(app).split("heads are inactive")[0]
+    app.session_state["rule"] = "value"
+    app.session_state["threshold"] = expected(table, "ahon_ln", 0.2)[1]
+    app.run()
+    assert not app.exception
+    assert app.slider(key="threshold").value > 0
+    assert before.split("**")[1].split(" of ")[0] in said(app)
+
+
+def test_every_score_and_panel_draws(open_heads, scored, table):
+    app = open_heads()
+    for metric in table.metrics:
+        app.selectbox(key="metric").set_value(metric).run()
+        assert not app.exception, metric
+        assert METRICS[metric].symbol in said(app)
+    for panel in ("scores", "layers", "ranking", "inputs", "take", "distribution"):
+        app.session_state["panel"] = panel
+        app.run()
+        assert not app.exception, panel
+
+
+def test_a_typed_head_is_shown_in_depth(open_heads, scored, table):
+    app = open_heads()
+    app.text_input(key="head_box").set_value("3.7").run()
+    assert not app.exception
+    value = table.mean("ahon_ln")[3, 7]
+    assert "**L03.H07**" in said(app)
+    assert f"{value:.3f}"[:4] in said(app)
+
+
+def test_a_head_that_is_not_there_gets_a_sentence(open_heads, scored):
+    app = open_heads()
+    app.text_input(key="head_box").set_value("L99.H00").run()
+    assert not app.exception
+    assert "L99.H00 is not in this model" in said(app)
+    app.text_input(key="head_box").set_value("banana").run()
+    assert "Write it like L03.H07" in said(app)
+
+
+def test_nan_is_said_and_hollow(open_heads, home):
+    from headviz.jobs import local
+    from headviz.jobs.kinds import job_digest
+    from tests.fakes import fake_table
+    from tests.pages.conftest import default_request
+
+    table = fake_table(nan=True)
+    local.store().put(job_digest(default_request()), table)
+    app = open_heads()
+    app.selectbox(key="metric").set_value("aeqd_ln").run()
+    assert not app.exception
+    assert "values are not defined: the layer's mean entropy is 0" in said(app)
+    assert np.isnan(table.mean("aeqd_ln")[0]).all()
+
+
+def test_without_an_answer_the_page_asks_and_waits(open_heads, home, no_worker):
+    app = open_heads()
+    assert not app.exception
+    assert app.button(key=next(b.key for b in app.button if b.key.startswith("cancel_"))).label == "Cancel"

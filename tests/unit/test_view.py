@@ -1,0 +1,91 @@
+"""The view in the URL: every value round-trips, every bad one is named."""
+
+from urllib.parse import parse_qsl
+
+import pytest
+
+from headviz.errors import BadInput
+from headviz.view import VIEW, parse_head, query, read_url, written
+
+CHANGED = {
+    "model": "org/model",
+    "revision": "v1",
+    "dtype": "bfloat16",
+    "quantization": "8bit",
+    "corpus": "hub",
+    "dataset": "owner/name",
+    "config": "en",
+    "split": "train",
+    "column": "text",
+    "text": "0" * 64,
+    "part": "all",
+    "inputs": 3,
+    "tokens": 17,
+    "seed": 5,
+    "bos": "never",
+    "chat": True,
+    "metric": "awft",
+    "rule": "value",
+    "share": 12.5,
+    "threshold": 0.1 + 0.2,
+    "shows": "inactive",
+    "head": "L03.H07",
+    "panel": "ranking",
+    "inside": True,
+    "input": 2,
+}
+
+
+def test_every_parameter_is_tried_here():
+    assert set(CHANGED) == set(VIEW)
+    assert all(CHANGED[name] != VIEW[name].default for name in VIEW)
+
+
+def test_a_link_gives_back_every_value_exactly():
+    values, ignored = read_url(dict(parse_qsl(query(CHANGED, "heads"))))
+    assert ignored == []
+    assert values == CHANGED
+
+
+def test_a_link_writes_defaults_too_and_the_address_bar_does_not():
+    defaults = {name: parameter.default for name, parameter in VIEW.items()}
+    assert "metric=ahon_ln" in query(defaults, "heads")
+    assert written(defaults, "heads", defaults=False) == {}
+
+
+def test_a_page_writes_only_what_it_uses():
+    assert "metric" not in written(CHANGED, "jobs", defaults=True)
+    assert written(CHANGED, "jobs", defaults=True)["model"] == "org/model"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"metric": "ahno_ln"}, "Did you mean 'ahon_ln'"),
+        ({"inputs": "0"}, "whole number from 1 to 2,000"),
+        ({"inputs": "-3"}, "whole number"),
+        ({"share": "140"}, "0 to 100"),
+        ({"share": "nan"}, "0 to 100"),
+        ({"head": "nonsense"}, "L03.H07"),
+        ({"text": "../../etc/passwd"}, "64 hex digits"),
+        ({"chat": "yes"}, "true, false"),
+        ({"nothing": "1"}, "`nothing` is no parameter"),
+        ({"model": "a\x00b"}, "control characters"),
+    ],
+)
+def test_a_bad_value_is_ignored_aloud(parameters, said):
+    values, ignored = read_url(parameters)
+    assert values == {}
+    assert len(ignored) == 1
+    assert said in ignored[0]
+
+
+@pytest.mark.parametrize("text", ["L03.H07", "l3.h7", "3.7", "3 7", " L3:H7 ", "3,7"])
+def test_heads_are_read_the_ways_people_write_them(text):
+    assert parse_head(text) == (3, 7)
+
+
+@pytest.mark.parametrize("text", ["", "L3", "H7", "L-1.H2", "three"])
+def test_what_is_no_head_says_how_to_write_one(text):
+    with pytest.raises(BadInput, match=r"L03\.H07"):
+        parse_head(text)

@@ -238,7 +238,6 @@ def _outline(figure, selected, theme: str) -> None:
 def _axes(figure, L, H, rows, ratio, theme, top) -> None:
     heads, layers = frame.thin(H), frame.thin(L, 18)
     frame.axis_names(figure, "head", "layer", theme, x=(H / 2) / (H + STRIP), y=(L / 2) / rows)
-    figure.update_layout(dragmode="select")
     figure.update_xaxes(
         frame.axis(theme, grid=False),
         fixedrange=True,

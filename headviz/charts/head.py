@@ -38,15 +38,16 @@ def head_inputs(
     _dots(figure, seen, _swarm(seen, low, high), texts, theme)
     figure.update_xaxes(frame.axis(theme, escape(scales.titled(row))), range=[low, high])
     figure.update_yaxes(visible=False, range=[-1.05, 1.05], fixedrange=True)
-    said = f"{head_name(layer, head)} on {len(seen):,} inputs"
+    said = f"{len(seen):,} inputs"
     if len(seen):
         mean = float(seen.mean())
-        said += f", mean {fmt.with_unit(mean, unit)}"
         place = {"type": "line", "x0": mean, "x1": mean, "yref": "y domain", "y0": 0.2, "y1": 0.8}
         figure.add_shape(**place, line={"color": p.text, "width": 2}, name="mean")
     if threshold is not None:
-        said += f"; inactive in {fmt.count(int(inactive_mask(seen, row, threshold).sum()), len(seen))}"
+        said += f", inactive in {int(inactive_mask(seen, row, threshold).sum()):,}"
         frame.shade(figure, row, threshold, low, high, theme)
+    if len(seen):
+        said += f"; mean {_short(mean, row)}"
     if len(seen) < len(values):
         said += f"; not defined in {len(values) - len(seen):,}"
     frame.label(figure, said, theme, yshift=6, name="key", font={"size": 13, "color": p.text})
@@ -104,10 +105,10 @@ def head_scores(
     """Every score of one head as its percentile among all heads, with the value beside; triangles mark the inactive end."""
     ids = [m for m in (metrics if metrics is not None else table.metrics) if m in rows]
     p = frame.palette(theme)
-    figure = frame.start(theme, 76 + 24 * len(ids), left=104, right=130, top=28, bottom=46, note=provenance)
+    figure = frame.start(theme, 76 + 24 * len(ids), left=96, right=74, top=28, bottom=46, note=provenance)
     means = [table.mean(m) for m in ids]
     place = np.array([percentiles(m)[layer, head] for m in means])
-    words = [fmt.with_unit(m[layer, head], scales.value_unit(rows[i])) for i, m in zip(ids, means)]
+    words = [_short(m[layer, head], rows[i]) for i, m in zip(ids, means)]
     _rails(figure, [rows[m] for m in ids], words, theme)
     chosen = [m == selected for m in ids]
     line = {"color": [p.text if c else p.paper for c in chosen], "width": 1.5}
@@ -132,6 +133,12 @@ def head_scores(
     said = f"{head_name(layer, head)}: triangles mark the inactive end"
     frame.label(figure, said, theme, yshift=6, xshift=-90, name="key")
     return figure
+
+
+def _short(value: float, row: Row) -> str:
+    """A value beside its rail: there is room for `0.512×` and `1.23 nats`."""
+    text = fmt.with_unit(value, "" if row.normalised else scales.value_unit(row))
+    return f"{text}×" if row.normalised and text != fmt.NOT_DEFINED else text
 
 
 def _rails(figure, rows: Sequence[Row], words: Sequence[str], theme: str) -> None:

@@ -29,8 +29,8 @@ def small_multiples(
     """Small maps of several scores, raw above its LN twin on a wide page.
 
     means: score id → (L, H) mean over inputs; metrics: which and in what order (default: the twelve of the paper that are
-    there); selected: the id to frame; width: px the page gives, six columns from 760 on, else three. No hover layer for
-    clicks: choosing is done beside the figure.
+    there); selected: the id to frame; width: px the page gives, six columns from 760 on, else three. A transparent marker
+    over each map carries customdata [id] for the click that chooses it.
     """
     ids = list(metrics) if metrics is not None else paper_order(means, rows)
     columns = 6 if width >= 760 else 3
@@ -57,12 +57,36 @@ def small_multiples(
             (upper - tall / inner, upper),
             metric == selected,
         )
+        _click(figure, k, metric, rows[metric], (L, H), min(each, tall))
     return figure
 
 
 def paper_order(known: Container[str], rows: Mapping[str, Row]) -> list[str]:
     """The paper's twelve in its order, raw scores first, as far as they are known; the extras are left out."""
     return [m for m, row in rows.items() if m in known and not row.extra]
+
+
+def _click(figure, k: int, metric: str, row: Row, shape: tuple[int, int], side: float) -> None:
+    """What is clicked on: a heatmap's own cells select nothing in Streamlit. Its hover leaves the cells' own alone."""
+    L, H = shape
+    name = "" if k == 0 else str(k + 1)
+    across = max(1, round(H / 3))
+    x, y = (
+        points.ravel() for points in np.meshgrid(np.arange(0, H, across), np.arange(0, L, max(1, L // 6)))
+    )
+    figure.add_scatter(
+        x=x,
+        y=y,
+        mode="markers",
+        marker={"symbol": "square", "size": side / 3, "opacity": 0},
+        customdata=[[metric]] * len(x),
+        hovertemplate=f"{escape(row.name)}: click to make it the large map<extra></extra>",
+        xaxis=f"x{name}",
+        yaxis=f"y{name}",
+        name="choose",
+        unselected={"marker": {"opacity": 0}},
+        selected={"marker": {"opacity": 0}},
+    )
 
 
 def _one(figure, k: int, values, row: Row, theme: str, across, up, chosen: bool) -> None:

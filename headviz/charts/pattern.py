@@ -34,7 +34,7 @@ def attention_map(
     weights, starts, block = pooled(pattern.attention, most, pool)
     drawn, low, high, at, texts = _spaced(weights, spacing)
     names = [_token_name(pattern.pieces, int(s), block) for s in starts]
-    figure = frame.start(theme, 620, left=64, right=14, top=88, bottom=48, note=provenance)
+    figure = frame.start(theme, 540, left=64, right=14, top=88, bottom=48, note=provenance)
     bar = frame.colorbar(scales.SCALES["weight"], (0.0, 1.0), None, theme, ypad=20)
     figure.add_heatmap(
         z=drawn,
@@ -50,9 +50,9 @@ def attention_map(
         name="attention",
     )
     frame.heading(figure, f"{head_name(pattern.layer, pattern.head)}: attention weight", theme, yshift=62)
-    note = f"{len(pattern.pieces):,} tokens of {escape(pattern.document)}, {spacing} colours"
+    note = f"{len(pattern.pieces):,} tokens, {spacing} colours"
     if block > 1:
-        note += f"; one cell is the {'largest' if pool == 'max' else 'mean'} of {block} × {block} weights"
+        note += f"; a cell is the {'largest' if pool == 'max' else 'mean'} of {block} × {block}"
     frame.label(figure, note, theme, name="key", yshift=2)
     _token_axes(figure, names, starts, theme)
     return figure

@@ -183,8 +183,11 @@ def test_small_multiples_show_the_twelve_with_the_chosen_one_framed():
     means = {m: TABLE.mean(m) for m in TABLE.metrics}
     for width in (900, 500):
         figure = multiples.small_multiples(means, METRICS, selected="ahon_ln", width=width, provenance=NOTE)
-        assert [t.name for t in figure.data] == [m for m, row in METRICS.items() if not row.extra]
-        assert len(figure.data) == 12
+        twelve = [m for m, row in METRICS.items() if not row.extra]
+        assert [t.name for t in figure.data if t.type == "heatmap"] == twelve
+        clicks = [t for t in figure.data if t.name == "choose"]
+        assert [t.customdata[0][0] for t in clicks] == twelve
+        assert all(t.marker.opacity == 0 for t in clicks)
         framed = [k for k in range(1, 13) if figure.layout[f"xaxis{'' if k == 1 else k}"].linewidth > 1]
         assert framed == [12]
         assert "<b>AHON (LN)</b>" in said(figure)
@@ -237,7 +240,7 @@ def test_head_inputs_names_documents_and_counts_what_is_missing():
     )
     assert list(trace(figure, "inputs").x) == [0.1, 0.6, 0.7]
     assert "input 3 · &lt;d&gt;" in trace(figure, "inputs").text[2]
-    for text in ("L03.H07 on 3 inputs", "2 of 3 (66.7%)", "not defined in 1"):
+    for text in ("3 inputs, inactive in 2; mean 0.467", "not defined in 1"):
         assert text in said(figure)
     assert len(spread.head_inputs(np.full(3, np.nan), METRICS["ahon"], layer=0, head=0).data) == 1
 

@@ -14,14 +14,16 @@ from headviz.data import corpora
 from headviz.errors import HeadvizError
 from headviz.models import catalog
 from headviz.types import HeadPattern, PatternRequest, Request, ScoreTable, head_name
-from headviz.ui.state import through_router, values
+from headviz.ui.state import through_router
 
 _COPY = """
 export default function (component) {
   const { parentElement, data } = component
   const button = parentElement.querySelector("button")
   button.onclick = async () => {
-    const url = window.location.origin + window.location.pathname + "?" + data.query
+    const all = new URLSearchParams(data.defaults)   // the address bar leaves defaults out; a link must not
+    for (const [name, value] of new URLSearchParams(window.location.search)) all.set(name, value)
+    const url = window.location.origin + window.location.pathname + "?" + all
     let copied = true
     try { await navigator.clipboard.writeText(url) }
     catch {                     // no clipboard without https: select the text instead
@@ -58,7 +60,7 @@ def copy_link(page: str) -> None:
     button = st.components.v2.component(
         "headviz_copy_link", html="<button type='button'>Copy link</button>", css=_COPY_STYLE, js=_COPY
     )
-    button(data={"query": view.query(values(), page)}, key="copy_link", width=104, height="content")
+    button(data={"defaults": view.query({}, page)}, key="copy_link", width=104, height="content")
 
 
 def say(sentence: str) -> None:

@@ -24,18 +24,27 @@ def open_map(page: Page, query: str = "") -> None:
 
 
 def click_cell(page: Page, layer: int, head: int) -> None:
-    """A real mouse click on the middle of a cell; axes are in units of cells."""
-    place = page.evaluate(
-        """([layer, head]) => {
-            const plot = document.querySelector('.st-key-map .js-plotly-plot'), full = plot._fullLayout
-            plot.scrollIntoView({block: 'center'})
-            const box = plot.getBoundingClientRect()
-            return [box.left + full.xaxis._offset + full.xaxis.l2p(head), box.top + full.yaxis._offset + full.yaxis.l2p(layer)]
-        }""",
-        [layer, head],
-    )
-    page.mouse.move(*place)
-    page.mouse.click(*place)
+    """A real mouse click on the middle of a cell, until the page shows that head; axes are in units of cells.
+
+    Again after two seconds: a click in the moment in which the chart is still being laid out meets nothing.
+    """
+    shown = page.get_by_text(re.compile(rf"^L{layer:02d}\.H{head:02d} is"))
+    for _ in range(4):
+        place = page.evaluate(
+            """([layer, head]) => {
+                const plot = document.querySelector('.st-key-map .js-plotly-plot'), full = plot._fullLayout
+                plot.scrollIntoView({block: 'center'})
+                const box = plot.getBoundingClientRect(), x = full.xaxis, y = full.yaxis
+                return [box.left + x._offset + x.l2p(head), box.top + y._offset + y.l2p(layer)]
+            }""",
+            [layer, head],
+        )
+        page.mouse.move(*place)
+        page.mouse.click(*place)
+        page.wait_for_timeout(2_000)
+        if shown.is_visible():
+            return
+    expect(shown).to_be_visible()
 
 
 def test_first_visit_without_a_cache(page, server):
@@ -54,16 +63,15 @@ def test_first_visit_without_a_cache(page, server):
 def test_click_a_head(page):
     open_map(page)
     click_cell(page, 3, 7)
-    expect(page.get_by_text("L03.H07 is")).to_be_visible()
     expect(page).to_have_url(re.compile(r"head=L03\.H07"))
     click_cell(page, 20, 1)
-    expect(page.get_by_text("L20.H01 is")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"head=L20\.H01"))
 
 
 def test_move_the_threshold(page):
     open_map(page)
     before = say(page)
-    thumb = page.locator(".st-key-share [role=slider]")
+    thumb = page.locator(".st-key-share input[type=range]")
     thumb.focus()
     for _ in range(10):
         page.keyboard.press("ArrowRight")
@@ -75,7 +83,6 @@ def test_move_the_threshold(page):
 def test_a_copied_link_shows_the_same_elsewhere(page, browser, server):
     open_map(page, "?metric=awft&share=30.0")
     click_cell(page, 12, 4)
-    expect(page.get_by_text("L12.H04 is")).to_be_visible()
     page.get_by_role("button", name="Copy link").click()
     expect(page.get_by_role("button", name="Copied")).to_be_visible()
     link = page.evaluate("navigator.clipboard.readText()")
@@ -108,7 +115,9 @@ def test_downloads_carry_provenance(page, tmp_path):
         download.value.save_as(saved)
         content = saved.read_bytes()
         assert len(content) > 100
-        if ending != "csv":
+        if ending == "pdf":
+            assert content.startswith(b"%PDF")
+        elif ending == "json":
             assert b"docstrings" in content
 
 
@@ -146,7 +155,9 @@ def test_own_text(page):
     page.goto("/heads?corpus=own&tokens=32")
     expect(page.get_by_text("Give some text first")).to_be_visible(timeout=20_000)
     page.get_by_role("button", name="Give a text").click()
-    page.get_by_label("Paste text").fill("Attention heads differ. Some of them do nothing at all. " * 12)
+    page.get_by_role("textbox", name="Paste text").fill(
+        "Attention heads differ. Some of them do nothing at all. " * 12
+    )
     page.keyboard.press("Control+Enter")
     page.get_by_role("button", name="Use this text").click()
     page.wait_for_selector(MAP, timeout=LONG)

@@ -59,6 +59,7 @@ def score_heads(
     texts: Sequence[str] | None = None,
     *,
     text: str = "",
+    data_revision: str = "",
     watch: Watch | None = None,
     **data: Any,
 ) -> ScoreTable:
@@ -67,6 +68,7 @@ def score_heads(
     model: from `load`, or a name for it
     texts: your own documents, cut into inputs of `tokens` tokens from their start
     text:  instead, the sha256 under which headviz keeps a text that was given before
+    data_revision: commit of a hub data set; empty for the newest
     data:  otherwise the arguments of `headviz.data.corpora.resolve`: corpus, part, inputs, tokens, seed, bos, chat
            (and dataset, config, split, column for corpus "hub")
     Raises BadInput for data that cannot be scored, Failure where the statistics cannot be trusted.
@@ -83,7 +85,7 @@ def score_heads(
         ).revision
     if text:
         data |= {"corpus": "own", "revision": text, "part": "all"}
-    ref = corpora.resolve(settings=settings(), **{"corpus": "docstrings", **data})
+    ref = corpora.resolve(settings=settings(), **{"corpus": "docstrings", "revision": data_revision, **data})
     resources = SimpleNamespace(
         model=lambda _: loaded, watch=watch or Silent(), settings=settings(), threads=settings().threads
     )

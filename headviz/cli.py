@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -82,7 +83,7 @@ def score(args: argparse.Namespace) -> int:
 
 
 def _score_request(args: argparse.Namespace):
-    from headviz.data import corpora, own_text
+    from headviz.data import corpora
     from headviz.jobs.kinds import read_spec
     from headviz.models import catalog
     from headviz.settings import settings
@@ -103,15 +104,22 @@ def _score_request(args: argparse.Namespace):
     )
     chosen = {name: getattr(args, name) for name in ("part", "inputs", "tokens", "seed", "bos", "chat")}
     if args.text:
-        text = own_text.import_text(
-            _bytes(args.text), Path(args.text).name, column=args.column, settings=settings()
-        )
-        chosen |= {"corpus": "own", "revision": text.revision, "part": "all"}
+        chosen |= {"corpus": "own", "revision": _text(args.text, args.column), "part": "all"}
     else:
-        chosen |= {"corpus": args.corpus}
+        chosen |= {"corpus": args.corpus, "revision": args.data_revision}
         if args.corpus == "hub":
             chosen |= {name: getattr(args, name) for name in ("dataset", "config", "split", "column")}
     return ScoreRequest(model=model, data=corpora.resolve(settings=settings(), **chosen))
+
+
+def _text(given: str, column: str) -> str:
+    """sha256 of a text: of the file of that name, or the one that headviz already keeps."""
+    from headviz.data import own_text
+    from headviz.settings import settings
+
+    if re.fullmatch(r"[0-9a-f]{64}", given) and not Path(given).exists():
+        return given
+    return own_text.import_text(_bytes(given), Path(given).name, column=column, settings=settings()).revision
 
 
 def models(args: argparse.Namespace) -> int:
@@ -153,7 +161,7 @@ def store(args: argparse.Namespace) -> int:
         return 0
     for entry in kept.entries():
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.created))
-        print(f"{entry.digest[:12]}  {when}  {_mb(entry.bytes):>9}  {entry.kind:<8} {entry.model}")
+        print(f"{entry.digest[:12]}  {when}  {_mb(entry.bytes):>9}  {entry.type:<12} {entry.model}")
     print(f"{len(kept.entries())} results, {_mb(kept.size())}.")
     return 0
 
@@ -237,13 +245,21 @@ def _score_options(to: argparse.ArgumentParser) -> None:
     add("--quantization", choices=QUANTIZATIONS, default="none", help="8bit or 4bit, on a GPU")
     add("--corpus", default="docstrings", help="text to score on (default docstrings)")
     add(
-        "--text", metavar="FILE", help="your own text instead: txt, jsonl, csv or parquet, cut from its start"
+        "--text",
+        metavar="FILE",
+        help="your own text instead: txt, jsonl, csv or parquet, cut from its start; or the sha256 of a kept one",
     )
+    add("--data-revision", default="", help="commit of a hub data set (default: the newest, pinned)")
     add("--dataset", default="", help="with --corpus hub: the data set's id")
     add("--config", default="", help="with --corpus hub: its configuration")
     add("--split", default="", help="with --corpus hub: its split")
     add("--column", default="", help="column that holds the text")
-    add("--part", choices=PARTS, default="", help="which part of the corpus (default: held-out where there is one)")
+    add(
+        "--part",
+        choices=PARTS,
+        default="",
+        help="which part of the corpus (default: held-out where there is one)",
+    )
     add("--inputs", type=int, default=16, help="how many inputs (default 16)")
     add("--tokens", type=int, default=512, help="tokens an input, BOS included (default 512)")
     add("--seed", type=int, default=0)

@@ -19,10 +19,14 @@ def _model_options(model: ModelRef) -> dict[str, object]:
 
 
 def _data_options(data: DataRef) -> dict[str, object]:
-    """What differs from the defaults, and the commit of what comes from the hub."""
+    """What differs from the defaults; the part always, since a corpus has its own; the commit of hub data."""
     options: dict[str, object] = {"corpus": data.corpus}
     if data.corpus == "own":
         options = {"text": data.revision}
+    else:
+        options["part"] = data.part
+    if len(data.revision) == 40:
+        options["data_revision"] = data.revision
     for name in ("dataset", "config", "split", "column", "part", "seed", "bos", "chat"):
         if getattr(data, name) != getattr(_DATA_DEFAULTS, name) and not (
             name == "part" and data.corpus == "own"
@@ -35,7 +39,8 @@ def command_line(request: ScoreRequest, out: str = "scores.parquet") -> str:
     """`python -m headviz score …` that answers `request`."""
     words = ["python", "-m", "headviz", "score", "--model", request.model.name]
     for name, value in (_model_options(request.model) | _data_options(request.data)).items():
-        words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
+        option = f"--{name.replace('_', '-')}"
+        words += [option] if value is True else [option, str(value)]
     return " ".join(shlex.quote(word) for word in [*words, "--out", out])
 
 

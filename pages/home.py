@@ -8,6 +8,8 @@ from headviz import machine, ui
 from headviz.charts.fmt import size
 from headviz.jobs import local
 
+KINDS = {"ScoreTable": "scores of every head", "HeadPattern": "one head's attention"}
+
 
 def three_things() -> None:
     for column, (title, text, page, label) in zip(
@@ -52,7 +54,7 @@ def kept_results() -> None:
     st.dataframe(
         [
             {
-                "what": entry.kind or "not readable",
+                "what": KINDS.get(entry.type, "not readable"),
                 "model": entry.model,
                 "size": size(entry.bytes),
                 "when": datetime.fromtimestamp(entry.created),

@@ -23,11 +23,11 @@ def test_both_thresholds_are_raised_and_a_refusal_is_met_with_the_ceiling(monkey
         calls.append((which, size))
         return int(which == -1 or size <= 32 << 20)
 
-    monkeypatch.setattr(steady, "_mallopt", lambda: mallopt)
+    monkeypatch.setattr(steady, "mallopt", lambda: mallopt)
     monkeypatch.setattr(steady.ctypes, "sizeof", lambda _: 8)
     assert steady.steady_memory() is True
     assert calls == [(-3, 1 << 30), (-3, 32 << 20), (-1, 1 << 30)]
-    monkeypatch.setattr(steady, "_mallopt", lambda: lambda which, size: 0)
+    monkeypatch.setattr(steady, "mallopt", lambda: lambda which, size: 0)
     assert steady.steady_memory() is False
 
 

@@ -3,6 +3,8 @@
 state.py      the view in session and URL, and the model and data it names
 parts.py      page head, the computed sentence, charts, provenance
 answers.py    requests: nothing yet, working, failed, done
+threshold.py  which score and how strict: controls over a map, and the sentence they give
+one_head.py   picking a head, its scores in depth, what it attends to
 take_away.py  downloads and "show the code"
 """
 

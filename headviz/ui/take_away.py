@@ -16,7 +16,7 @@ LAYOUTS = {"column": "Column, 3.25 in", "page": "Page, 6.75 in", "slide": "Slide
 MIME = {"pdf": "application/pdf", "svg": "image/svg+xml"}
 
 
-def take_away(request: ScoreRequest, table: ScoreTable, row: Metric, threshold: float) -> None:
+def take_away(request: ScoreRequest, table: ScoreTable, row: Metric, threshold: float | None) -> None:
     """Downloads and code for what is shown. Files are made when their button is pressed."""
     left, middle, right = st.columns(3, border=True)
     with left:
@@ -60,7 +60,7 @@ def _tables(table: ScoreTable) -> None:
         )
 
 
-def _figures(table: ScoreTable, row: Metric, threshold: float) -> None:
+def _figures(table: ScoreTable, row: Metric, threshold: float | None) -> None:
     from headviz.charts import export  # matplotlib takes a second to import: only when somebody comes here
 
     st.markdown("**The figure, for print**")
@@ -75,7 +75,12 @@ def _figures(table: ScoreTable, row: Metric, threshold: float) -> None:
         _save(
             ending.upper(),
             lambda e=ending: export.print_figure(
-                table, chosen, METRICS, layout=layout, format=e, thresholds={row.id: threshold}
+                table,
+                chosen,
+                METRICS,
+                layout=layout,
+                format=e,
+                thresholds={} if threshold is None else {row.id: threshold},
             ),
             f"headviz-{name}-{layout}.{ending}",
             MIME[ending],
@@ -83,7 +88,7 @@ def _figures(table: ScoreTable, row: Metric, threshold: float) -> None:
         )
 
 
-def _repeat(request: ScoreRequest, table: ScoreTable, row: Metric, threshold: float) -> None:
+def _repeat(request: ScoreRequest, table: ScoreTable, row: Metric, threshold: float | None) -> None:
     st.markdown("**To repeat it**")
     _save(
         "Request (JSON)",

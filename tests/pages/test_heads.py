@@ -1,9 +1,15 @@
 """The heads page over a stored answer: what it says is what the numbers are."""
 
+import dataclasses
+
 import numpy as np
 
 from headviz.analysis.metrics import METRICS, inactive, threshold_at
-from tests.pages.conftest import figure, said
+from headviz.jobs import local
+from headviz.jobs.kinds import job_digest
+from headviz.view import PANELS
+from tests.fakes import fake_table
+from tests.pages.conftest import default_request, figure, said
 
 
 def expected(table, metric, share):
@@ -82,11 +88,6 @@ def test_a_head_that_is_not_there_gets_a_sentence(open_heads, scored):
 
 
 def test_nan_is_said_and_hollow(open_heads, home):
-    from headviz.jobs import local
-    from headviz.jobs.kinds import job_digest
-    from tests.fakes import fake_table
-    from tests.pages.conftest import default_request
-
     table = fake_table(nan=True)
     local.store().put(job_digest(default_request()), table)
     app = open_heads()
@@ -94,6 +95,24 @@ def test_nan_is_said_and_hollow(open_heads, home):
     assert not app.exception
     assert "values are not defined: the layer's mean entropy is 0" in said(app)
     assert np.isnan(table.mean("aeqd_ln")[0]).all()
+
+
+def test_a_score_without_any_value_says_why_and_can_be_left(open_heads, home):
+    whole = fake_table(N=3, T=1)
+    values = whole.values.copy()
+    values[whole.metrics.index("aeqd_ln")] = np.nan
+    table = dataclasses.replace(whole, values=values, reasons={"aeqd_ln": "one token has no entropy"})
+    local.store().put(job_digest(default_request()), table)
+    app = open_heads(metric="aeqd_ln")
+    assert not app.exception
+    assert "AEQD (LN) is not defined on this data: one token has no entropy" in said(app)
+    for panel in PANELS:
+        for shows in ("score", "inactive"):
+            app.session_state["panel"], app.session_state["shows"] = panel, shows
+            app.run()
+            assert not app.exception, (panel, shows)
+    app.selectbox(key="metric").set_value("awft").run()
+    assert "With AWFT above" in said(app)
 
 
 def test_without_an_answer_the_page_asks_and_waits(open_heads, home, no_worker):

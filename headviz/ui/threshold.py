@@ -1,0 +1,128 @@
+"""Which score, how strict, and what follows: the controls over a map, and the sentence under the title."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import streamlit as st
+
+from headviz.analysis.metrics import METRICS, inactive, threshold_at
+from headviz.charts import fmt, tables
+from headviz.charts.scales import value_unit
+from headviz.types import ScoreTable
+from headviz.ui.state import keyed, put, value
+
+RULES = {"share": "Share", "value": "Value"}
+SHOWS = {"score": "Score", "inactive": "How often"}
+
+
+def threshold_bounds(table: ScoreTable) -> tuple[float, float]:
+    """Slider ends for a threshold on the chosen score: the range of its per-input values."""
+    known = table.per_input(value("metric"))
+    known = known[~np.isnan(known)]
+    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
+    return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+
+def threshold_now(table: ScoreTable) -> float:
+    """The threshold in force, in the unit of the score; NaN where the score has no value at all."""
+    return _at_share(table) if value("rule") == "share" else value("threshold")
+
+
+def _at_share(table: ScoreTable) -> float:
+    metric = value("metric")
+    values = table.per_input(metric)
+    return math.nan if np.isnan(values).all() else threshold_at(values, metric, value("share") / 100)
+
+
+def keep_selection_across_rules(table: ScoreTable) -> None:
+    """Callback: a new score, or a new way of choosing, starts from the share that was in force."""
+    if value("rule") == "value" and not math.isnan(start := _at_share(table)):
+        put("threshold", start)
+
+
+def controls(table: ScoreTable) -> None:
+    score, how, slider, shows = st.columns([3, 2.4, 3.6, 2.2], vertical_alignment="bottom")
+    score.selectbox(
+        "Score",
+        list(table.metrics),
+        format_func=lambda name: f"{METRICS[name].symbol}: {METRICS[name].name}",
+        help=METRICS[value("metric")].help,
+        on_change=keep_selection_across_rules,
+        args=(table,),
+        **keyed("metric"),
+    )
+    how.segmented_control(
+        "Threshold by",
+        list(RULES),
+        format_func=RULES.get,
+        required=True,
+        help="Share: call the most extreme so many percent of all input × head pairs inactive (the paper's rule: the "
+        "threshold is that quantile over all inputs, layers and heads). Value: set the threshold itself.",
+        on_change=keep_selection_across_rules,
+        args=(table,),
+        **keyed("rule"),
+    )
+    with slider:
+        threshold_slider(table)
+    shows.segmented_control(
+        "Map shows",
+        list(SHOWS),
+        format_func=SHOWS.get,
+        required=True,
+        help="Score: its mean over the inputs. How often: in what share of the inputs the head is inactive, so that a "
+        "head that is always idle differs from one that is idle on some texts.",
+        **keyed("shows"),
+    )
+
+
+def threshold_slider(table: ScoreTable) -> None:
+    row = METRICS[value("metric")]
+    beyond = "above" if row.inactive == "high" else "below"
+    if value("rule") == "share":
+        st.slider(
+            "Called inactive, % of input × head pairs",
+            0.0,
+            100.0,
+            step=0.5,
+            format="%.1f%%",
+            help=f"Heads with {row.symbol} {beyond} the threshold are called inactive. The threshold is set so that "
+            "this share of all pairs of one input and one head lies beyond it.",
+            **keyed("share"),
+        )
+        return
+    low, high = threshold_bounds(table)
+    put("threshold", min(max(value("threshold"), low), high))
+    st.slider(
+        f"Inactive {beyond}" + (f", {row.unit}" if row.unit else ""),
+        low,
+        high,
+        step=(high - low) / 500,
+        format="%.4g",
+        help=f"Heads with {row.symbol} {beyond} this value are called inactive.",
+        **keyed("threshold"),
+    )
+
+
+def sentence(table: ScoreTable, off: np.ndarray, threshold: float) -> str:
+    """What a person would quote of this view."""
+    row = METRICS[value("metric")]
+    values = table.per_input(row.id)
+    known = ~np.isnan(values)
+    if not known.any():
+        return f"{row.symbol} is not defined on this data: {table.reasons.get(row.id, row.undefined)}"
+    pairs, hits = int(known.sum()), int(inactive(values, row.id, threshold).sum())
+    share = tables.inactive_share(table, row, threshold)
+    beyond = "above" if row.inactive == "high" else "below"
+    text = (
+        f"With {row.symbol} {beyond} {fmt.with_unit(threshold, value_unit(row))}, **{fmt.count(int(off.sum()), off.size)} heads "
+        f"are inactive on average**, and {fmt.count(hits, pairs)} input × head pairs. "
+        f"{int((share == 1).sum())} heads are inactive in every input, {int(((share > 0) & (share < 1)).sum())} in some."
+    )
+    if off.any():
+        layer = int(off.sum(1).argmax())
+        text += f" Most are in layer {layer}: {int(off[layer].sum())} of {off.shape[1]}."
+    if missing := int((~known).sum()):
+        text += f" {fmt.count(missing, known.size)} values are not defined: {table.reasons.get(row.id, row.undefined)}"
+    return text

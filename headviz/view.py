@@ -124,6 +124,7 @@ VIEW: dict[str, Parameter] = {
     "shows": Parameter(_choice(("score", "inactive")), "score", "heads"),
     "head": Parameter(_head, "", "heads"),
     "panel": Parameter(_choice(PANELS), "distribution", "heads"),
+    "picture": Parameter(_choice(("svg", "png")), "svg", "heads"),
     "inside": Parameter(_flag, False, "heads"),
     "input": Parameter(_whole(0, 1_999), 0, "heads"),
 }

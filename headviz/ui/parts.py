@@ -14,7 +14,7 @@ from headviz.data import corpora
 from headviz.errors import HeadvizError
 from headviz.models import catalog
 from headviz.types import HeadPattern, PatternRequest, Request, ScoreTable, head_name
-from headviz.ui.state import through_router
+from headviz.ui.state import through_router, value
 
 _COPY = """
 export default function (component) {
@@ -84,7 +84,7 @@ def sentences():
 
 
 def chart(figure: Any, *, key: str, name: str, on_select: Any = "ignore", alt: str = "") -> None:
-    """A plotly figure with its own colours; its camera saves an SVG named `name`, its own zoom stays quiet."""
+    """A plotly figure with its own colours; its camera saves an SVG or PNG named `name`."""
     st.plotly_chart(
         figure,
         key=key,
@@ -96,7 +96,11 @@ def chart(figure: Any, *, key: str, name: str, on_select: Any = "ignore", alt: s
             "displaylogo": False,
             "displayModeBar": "hover",
             "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
-            "toImageButtonOptions": {"format": "svg", "filename": name},
+            "toImageButtonOptions": {
+                "format": value("picture"),
+                "filename": name,
+                "scale": 1 if value("picture") == "svg" else 3,
+            },
         },
     )
 

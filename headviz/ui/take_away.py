@@ -11,6 +11,7 @@ from headviz.analysis.metrics import METRICS, Metric
 from headviz.charts import files, tables
 from headviz.jobs.kinds import spec
 from headviz.types import ScoreRequest, ScoreTable
+from headviz.ui.state import keyed
 
 LAYOUTS = {"column": "Column, 3.25 in", "page": "Page, 6.75 in", "slide": "Slide, 16:9"}
 MIME = {"pdf": "application/pdf", "svg": "image/svg+xml"}
@@ -27,7 +28,7 @@ def take_away(request: ScoreRequest, table: ScoreTable, row: Metric, threshold: 
         _repeat(request, table, row, threshold)
     st.markdown("**Show the code**")
     st.code(recipes.python_code(request, row.id), language="python")
-    st.code(recipes.command_line(request), language="bash")
+    st.code(recipes.command_line(request), language="bash", wrap_lines=True)
 
 
 def _save(label: str, data, name: str, mime: str, help: str) -> None:
@@ -84,8 +85,17 @@ def _figures(table: ScoreTable, row: Metric, threshold: float | None) -> None:
             ),
             f"headviz-{name}-{layout}.{ending}",
             MIME[ending],
-            "The camera above the map saves it as on the screen (SVG).",
+            "One file with its caption and provenance inside.",
         )
+    st.segmented_control(
+        "Every chart's camera saves",
+        ["svg", "png"],
+        format_func=str.upper,
+        required=True,
+        help="The camera appears when the pointer is over a chart and saves it as it is on the screen: SVG stays sharp at "
+        "any size, PNG goes into any document.",
+        **keyed("picture"),
+    )
 
 
 def _repeat(request: ScoreRequest, table: ScoreTable, row: Metric, threshold: float | None) -> None:

@@ -31,6 +31,7 @@ CHANGED = {
     "shows": "inactive",
     "head": "L03.H07",
     "panel": "ranking",
+    "picture": "png",
     "inside": True,
     "input": 2,
 }

@@ -158,7 +158,9 @@ def pick_own_text() -> None:
             st.error(str(error))
 
 
-st.set_page_config(page_title="headviz", page_icon=".streamlit/icon.png", layout="wide")
+st.set_page_config(
+    page_title="headviz", page_icon=".streamlit/icon.png", layout="wide", initial_sidebar_state=310
+)
 ui.start()
 page = st.navigation(list(PAGES.values()))
 with st.sidebar:

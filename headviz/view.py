@@ -16,7 +16,15 @@ from urllib.parse import urlencode
 from headviz.analysis.metrics import METRICS
 from headviz.data.corpora import CORPORA
 from headviz.errors import BadInput, lookup
-from headviz.types import BOS_POLICIES, DTYPES, PARTS, QUANTIZATIONS, head_name
+from headviz.types import (
+    BOS_POLICIES,
+    DTYPES,
+    PARTS,
+    QUANTIZATIONS,
+    PatternRequest,
+    Request,
+    head_name,
+)
 
 DEFAULT_METRIC = "ahon_ln"
 _HEAD = re.compile(r"\s*[Ll]?(\d{1,3})\s*[.,: ]\s*[Hh]?(\d{1,3})\s*")
@@ -161,6 +169,22 @@ def written(values: Mapping[str, Any], page: str = "", *, defaults: bool) -> dic
         else:
             shown[name] = str(value)
     return shown
+
+
+def of_request(request: Request) -> dict[str, Any]:
+    """The values that ask for this again: what a job's `Open` puts into the view."""
+    model, data = request.model, request.data
+    values = {
+        "model": model.name,
+        "revision": model.revision if model.source == "hub" else "",
+        "dtype": model.dtype,
+        "quantization": model.quantization,
+        "text": data.revision if data.corpus == "own" else "",
+    }
+    values |= {name: getattr(data, name) for name in VIEW if hasattr(data, name) and name not in values}
+    if isinstance(request, PatternRequest):
+        values |= {"head": head_name(request.layer, request.head), "input": request.input, "inside": True}
+    return values
 
 
 def query(values: Mapping[str, Any], page: str) -> str:

@@ -72,7 +72,9 @@ def this_machine() -> None:
     gpus = machine.gpus()
     left, middle, right = st.columns(3)
     left.metric(
-        "Cores", machine.cores(), help="Half of them compute a job unless HEADVIZ_THREADS says otherwise."
+        "Cores",
+        machine.cores(),
+        help="A worker computes with all of them unless HEADVIZ_THREADS says otherwise.",
     )
     middle.metric(
         "Memory free", f"{size(free)} of {size(total)}", help="A model that would not fit is refused."

@@ -38,6 +38,10 @@ def job_row(job) -> None:
                 if st.button("Cancel", key=f"cancel_{job.digest}", width="stretch"):
                     st.toast(local.cancel(job.digest, ui.holder(), everyone=True))
                     st.rerun()
+            elif job.state == "done" and job.request is not None:
+                if st.button("Open", key=f"open_{job.digest}", width="stretch"):
+                    ui.show(job.request)
+                    st.switch_page("pages/heads.py")
             elif job.state != "done" and st.button("Try again", key=f"retry_{job.digest}", width="stretch"):
                 local.retry(job.digest, ui.holder())
                 st.rerun()

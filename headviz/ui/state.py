@@ -14,7 +14,7 @@ from headviz import view
 from headviz.data import corpora
 from headviz.models import catalog
 from headviz.settings import settings
-from headviz.types import DataRef, ModelRef, ScoreRequest
+from headviz.types import DataRef, ModelRef, Request, ScoreRequest
 
 ROUTER = Path(__file__).parents[2] / "app.py"
 
@@ -85,6 +85,12 @@ def values() -> dict[str, Any]:
 def put(name: str, new: Any) -> None:
     """Set a parameter from a callback."""
     st.session_state[name] = new
+
+
+def show(request: Request) -> None:
+    """Put a request into the view, so that the next page shows it."""
+    for name, wanted in view.of_request(request).items():
+        put(name, wanted)
 
 
 def keyed(name: str) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """The whole app: pages, sidebar, URL."""
 
 from headviz.jobs import local
-from tests.pages.conftest import ROOT, open_app, said
+from headviz.types import PatternRequest
+from headviz.view import VIEW, of_request
+from tests.pages.conftest import ROOT, default_request, open_app, said
 
 
 def test_every_page_opens(scored):
@@ -66,3 +68,12 @@ def test_jobs_page_lists_what_was_asked(home, no_worker):
     assert not app.exception
     assert "1 running or waiting" in said(app)
     assert "SmolLM2-135M-Instruct (bundled)" in said(app)
+
+
+def test_a_finished_job_opens_as_the_view_that_asked_for_it(home):
+    request = default_request()
+    values = of_request(request)
+    assert (values["model"], values["inputs"], values["corpus"]) == ("smollm2", 16, "docstrings")
+    assert set(values) <= set(VIEW)
+    pattern = PatternRequest(model=request.model, data=request.data, input=2, layer=3, head=7)
+    assert of_request(pattern)["head"] == "L03.H07"

@@ -11,6 +11,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import types
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, get_args, get_origin, get_type_hints
 
@@ -90,7 +91,61 @@ class PatternRequest:
     head: int
 
 
-Request = ScoreRequest | PatternRequest
+@dataclass(frozen=True, kw_only=True)
+class QuestionsRef:
+    """Multiple-choice questions, pinned, and how they are asked.
+
+    source:      row of headviz.data.questions.QUESTIONS: mmlu, quiz, own
+    revision:    sha256 of the whole set (local, bundled, own) or the data set's commit (hub)
+    subjects:    which subjects, sorted; per_subject: how many of each, drawn with `seed`; 0 takes all
+    half:        `all`, or the `first` or `second` half of the draw: a ranking is chosen on one, confirmed on the other
+    shots:       worked examples before each question, 0 to 5
+    scoring:     `letter` (log-probability of " A" … " D") or `text` (of each answer's text, divided by its tokens)
+    """
+
+    source: Literal["mmlu", "quiz", "own"]
+    revision: str
+    subjects: tuple[str, ...]
+    per_subject: int = 0
+    seed: int = 0
+    half: Literal["all", "first", "second"] = "all"
+    shots: int = 5
+    scoring: Literal["letter", "text"] = "letter"
+    chat: bool = False
+    bos: Bos = "never"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ablation:
+    """What is switched off while measuring.
+
+    mode:    `none`; `static`: `heads` on every input; `per-input`: heads whose `metric` lies beyond `threshold` on this
+             very input, in the same forward pass (the paper's rule); `random-per-input`: each head with probability `rate`
+    replace: `zero`, or `mean`: the head's mean output on `means_on` (its own value at the first position)
+    """
+
+    mode: Literal["none", "static", "per-input", "random-per-input"] = "none"
+    heads: tuple[tuple[int, int], ...] = ()  # sorted (layer, head)
+    metric: str = ""
+    threshold: float = 0.0
+    rate: float = 0.0
+    seed: int = 0
+    replace: Literal["zero", "mean"] = "zero"
+    means_on: DataRef | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasureRequest:
+    """How well the model does with some heads off: on questions (QuestionScores) or on text (TextLosses); one of the two."""
+
+    kind: ClassVar[str] = "measure"
+    model: ModelRef
+    questions: QuestionsRef | None = None
+    text: DataRef | None = None
+    ablation: Ablation
+
+
+Request = ScoreRequest | PatternRequest | MeasureRequest
 
 
 # ----------------------------------------------------------------------------------------------------- results
@@ -203,9 +258,55 @@ class HeadPattern(_ReadOnlyArrays):
     provenance: Provenance
 
 
-Result = ScoreTable | HeadPattern
+@dataclass(frozen=True, kw_only=True)
+class QuestionScores(_ReadOnlyArrays):
+    """Answers to Q questions with up to C choices each.
 
-RESULTS: dict[str, type] = {"ScoreTable": ScoreTable, "HeadPattern": HeadPattern}
+    subjects: names; subject: (Q,) int32, number of the question's subject; index: (Q,) int32, its place in the subject
+    answer:   (Q,) int32, the right choice
+    logprob:  (Q, C) float64, log-probability of each choice (of its letter, or summed over its text); NaN beyond them
+    length:   (Q, C) int32, tokens that were summed
+    off_share: (Q,) float32, share of the heads that were off for this question; the same number for a static set
+    off_sets: per-input only: {"distinct": …, "overlap_within": …, "overlap_between": …}, mean Jaccard within and between
+              subjects; empty otherwise
+    """
+
+    subjects: tuple[str, ...]
+    subject: np.ndarray
+    index: np.ndarray
+    answer: np.ndarray
+    logprob: np.ndarray
+    length: np.ndarray
+    off_share: np.ndarray
+    off_sets: dict[str, float]
+    provenance: Provenance
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextLosses(_ReadOnlyArrays):
+    """Next-token losses on N inputs.
+
+    loss:      (N,) float64, nats summed over the input's predicted tokens; predicted: (N,) int32, how many those are
+    by_position: (T−1,) float64, mean loss of the token at each position over the inputs that reach it; NaN where none does
+    cluster:   (N,) int32, inputs of one document share a number; documents: (N,) their names
+    off_share, off_sets: as in QuestionScores
+    """
+
+    loss: np.ndarray
+    predicted: np.ndarray
+    by_position: np.ndarray
+    cluster: np.ndarray
+    documents: tuple[str, ...]
+    off_share: np.ndarray
+    off_sets: dict[str, float]
+    provenance: Provenance
+
+
+Result = ScoreTable | HeadPattern | QuestionScores | TextLosses
+
+RESULTS: dict[str, type] = {
+    cls.__name__: cls for cls in (ScoreTable, HeadPattern, QuestionScores, TextLosses)
+}
 
 
 class Watch(Protocol):
@@ -283,12 +384,17 @@ def _read(hint: Any, item: Any, where: str) -> Any:
     if dataclasses.is_dataclass(hint):
         return build(hint, item)
     origin = get_origin(hint)
+    if origin is types.UnionType:  # X | None: the only unions of a request
+        return None if item is None else _read(get_args(hint)[0], item, where)
     if origin is Literal:
         if item not in get_args(hint):
             raise BadInput(f"{where} is {item!r}; it must be one of {', '.join(map(str, get_args(hint)))}.")
         return item
-    if origin is tuple or (isinstance(item, list) and "tuple" in str(hint)):
-        return tuple(item)
+    if origin is tuple:
+        if not isinstance(item, list | tuple):
+            raise BadInput(f"{where} is {item!r}; it must be a list.")
+        inner = get_args(hint)[0]
+        return tuple(_read(inner, part, where) for part in item)
     if hint is float and isinstance(item, int) and not isinstance(item, bool):
         return float(item)
     if hint in (str, int, float, bool) and type(item) is not hint:

@@ -105,7 +105,7 @@ def head_scores(
     """Every score of one head as its percentile among all heads, with the value beside; triangles mark the inactive end."""
     ids = [m for m in (metrics if metrics is not None else table.metrics) if m in rows]
     p = frame.palette(theme)
-    figure = frame.start(theme, 76 + 24 * len(ids), left=96, right=74, top=28, bottom=46, note=provenance)
+    figure = frame.start(theme, 76 + 24 * len(ids), left=96, right=88, top=28, bottom=46, note=provenance)
     means = [table.mean(m) for m in ids]
     place = np.array([percentiles(m)[layer, head] for m in means])
     words = [_short(m[layer, head], rows[i]) for i, m in zip(ids, means)]

@@ -43,7 +43,7 @@ def keep_selection_across_rules(table: ScoreTable) -> None:
 
 
 def controls(table: ScoreTable) -> None:
-    score, how, slider, shows = st.columns([3, 2.4, 3.6, 2.2], vertical_alignment="bottom")
+    score, how, slider, shows = st.columns([2.7, 2, 3, 2.7], vertical_alignment="bottom")
     score.selectbox(
         "Score",
         list(table.metrics),
@@ -82,7 +82,7 @@ def threshold_slider(table: ScoreTable) -> None:
     beyond = "above" if row.inactive == "high" else "below"
     if value("rule") == "share":
         st.slider(
-            "Called inactive, % of input × head pairs",
+            "Called inactive, % of pairs",
             0.0,
             100.0,
             step=0.5,

@@ -6,7 +6,6 @@ to KV group h // (H / G), as grouped-query attention repeats keys and values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -265,18 +264,6 @@ def savings(chosen: HeadSet, *, context: int, bytes_per_number: int = 2) -> Savi
         context=context,
         bytes_per_number=bytes_per_number,
     )
-
-
-def overlap(sets: Iterable[np.ndarray]) -> float:
-    """Mean intersection over union of all pairs of (L, H) masks; two empty sets agree (1). NaN for fewer than two."""
-    flat = np.stack([np.asarray(m, dtype=bool).ravel() for m in sets]).astype(np.float64)  # (N, L·H)
-    if len(flat) < 2:
-        return float("nan")
-    both = flat @ flat.T  # (N, N)
-    size = flat.sum(1)
-    either = size[:, None] + size - both
-    agree = np.divide(both, either, out=np.ones_like(both), where=either > 0)
-    return float(agree[np.triu_indices(len(flat), 1)].mean())
 
 
 def _grouped(array: np.ndarray, geometry: Geometry) -> np.ndarray:

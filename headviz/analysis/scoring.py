@@ -25,7 +25,7 @@ from headviz.models import fused
 from headviz.models.architectures import context_length
 from headviz.models.attention import Probe, probe
 from headviz.models.blocks import Attended, Attention, exact, weights_of
-from headviz.models.selfcheck import self_check
+from headviz.models.selfcheck import NotFiniteError, self_check
 from headviz.models.statistics import norm
 from headviz.types import (
     Geometry,
@@ -160,7 +160,10 @@ def ensure_checked(loaded: Loaded, inputs: Inputs, watch: Watch) -> None:
         watch.step("checking the fast statistics against slow ones", 0, 1, "inputs")
         longest = int(np.argmax(inputs.lengths))
         ids, _ = _batch(inputs, np.array([longest]), loaded.device)
-        loaded.self_check = self_check(loaded.model, ids[0], watch)
+        try:
+            loaded.self_check = self_check(loaded.model, ids[0], watch)
+        except NotFiniteError as error:
+            raise _not_finite(error.layer, longest, inputs, loaded) from None
         _log.info("self-check of %s: %s", loaded.ref.name, loaded.self_check)
 
 

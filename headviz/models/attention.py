@@ -90,14 +90,14 @@ class Probe:
         return output if factors is None else gate.apply(output, factors)
 
     def _attended(self, layer: int, q: Tensor, k: Tensor, v: Tensor, ask: Attention) -> Attended:
-        name = fused.choose(q, k, ask)
-        if name is not None and name not in self._refused:
+        while name := fused.choose(q, k, ask, self._refused):
             try:
                 attended = fused.attend(name, q, k, v, ask, self.want)
-                self.kernels.add(name)
-                return attended
             except fused.KernelUnavailableError:
                 self._refused.add(name)
+            else:
+                self.kernels.add(name)
+                return attended
         self.in_blocks.add(layer)
         return blocks.attend(q, k, v, ask, self.want)
 

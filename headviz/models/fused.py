@@ -10,7 +10,7 @@ The public `scaled_dot_product_attention` drops ℓ; the operations under it, na
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache
 
@@ -56,9 +56,9 @@ KERNELS: dict[str, Kernel] = {
     "cuda-efficient": Kernel(
         operation="_scaled_dot_product_efficient_attention",
         device="cuda",
-        dtypes=(torch.float32,),
+        dtypes=(torch.float32, *_LOW),
         call=lambda op, q, k, v, scale: op(q, k, v, None, True, 0.0, True, scale=scale)[:2],
-        multiple=4,
+        multiple=8,
     ),
 }
 
@@ -67,21 +67,24 @@ class KernelUnavailableError(RuntimeError):
     """The fused operation refused these tensors on this device; query blocks take over and the notes say so."""
 
 
-def choose(q: Tensor, k: Tensor, ask: Attention) -> str | None:
-    """Name of the kernel for q (B, H, T, D) over k (B, G, K, D), or None where only query blocks are right."""
+def choose(q: Tensor, k: Tensor, ask: Attention, refused: Collection[str] = ()) -> str | None:
+    """Name of the kernel for q (B, H, T, D) over k (B, G, K, D), or None where only query blocks are right.
+
+    refused: kernels that this machine has turned down before.
+    """
     K = k.shape[2]
     if q.shape[2] != K:
         return None  # with a cache the CPU operation aligns its causal triangle top left, which is wrong
     if ask.softcap is not None or (ask.window is not None and ask.window < K):
         return None
-    return _kernel(q.device.type, q.dtype, q.shape[-1])
+    return kernel_for(q.device.type, q.dtype, q.shape[-1], refused)
 
 
-@cache
-def _kernel(device: str, dtype: torch.dtype, head_dim: int) -> str | None:
+def kernel_for(device: str, dtype: torch.dtype, head_dim: int, refused: Collection[str] = ()) -> str | None:
+    """The first kernel of the table that fits."""
     for name, kernel in KERNELS.items():
         fits = kernel.device == device and dtype in kernel.dtypes and head_dim <= kernel.largest
-        if fits and hasattr(torch.ops.aten, kernel.operation):
+        if fits and name not in refused and hasattr(torch.ops.aten, kernel.operation):
             return name
     return None
 
@@ -132,7 +135,7 @@ def _entropy(name: str, q: Tensor, k: Tensor, wide: Tensor, normaliser: Tensor, 
     if ask.slopes is not None and q.dtype in _LOW:
         # the expected position would be rounded to 8 bits, and a steep slope would turn that into whole nats
         q, k = exact(q), exact(k)
-        name = _kernel(q.device.type, q.dtype, q.shape[-1]) or name
+        name = kernel_for(q.device.type, q.dtype, q.shape[-1]) or name
     expected, _ = _run(name, q, k, k, ask.scale)  # (B, H, T, D) mean key under the weights
     entropy = (normaliser - ask.scale * (wide * exact(expected)).sum(-1)).clamp_(min=0.0)
     entropy[..., 0] = 0.0

@@ -31,16 +31,29 @@ TOLERANCES: dict[torch.dtype, dict[str, float]] = {
 }
 
 
+class NotFiniteError(ArithmeticError):
+    """Activations of a layer are not finite, so there is nothing to compare."""
+
+    def __init__(self, layer: int) -> None:
+        super().__init__(f"activations are not finite in layer {layer}")
+        self.layer = layer
+
+
 def self_check(model: nn.Module, tokens: Tensor, watch: Watch | None = None) -> dict[str, float]:
     """Worst error over layers and heads on one input, tokens (T,) of which the first 512 are used.
 
     Returns {"awft": probability, "entropy": nats, "value_norm": relative, "output_norm": relative}, each the error of
     a head's mean over tokens. Raises SelfCheckFailed with the numbers when one is over the tolerance of the model's
-    precision (see `tolerances`).
+    precision (see `tolerances`), and NotFiniteError when the activations themselves are broken.
     """
     errors = dict.fromkeys(_FULL, 0.0)
 
-    def compare(_layer: int, q: Tensor, k: Tensor, v: Tensor, ask: Attention, fast: Attended) -> None:
+    def compare(layer: int, q: Tensor, k: Tensor, v: Tensor, ask: Attention, fast: Attended) -> None:
+        ours = any(
+            math.isnan(error) for error in errors.values()
+        )  # then the fast path broke an earlier layer
+        if not ours and not all(bool(x.isfinite().all()) for x in (q, k, v)):
+            raise NotFiniteError(layer)
         for name, error in _errors(q, k, v, ask, fast).items():
             # NaN must not slip through a comparison
             errors[name] = error if math.isnan(error) else max(errors[name], error)

@@ -15,7 +15,7 @@ from tests.bench.rows import Row, child, timed
 CHILD = "tests.bench.score_child"
 PLAIN = "plain SDPA forward"
 EAGER = "output_attentions=True, eager"
-_EAGER_NEEDS = 13 << 30  # bytes; it would take the machine down without them
+_EAGER_NEEDS = 8 << 30  # bytes; it would take the machine down without them
 
 
 def run(repeats: int) -> list[Row]:
@@ -30,7 +30,7 @@ def run(repeats: int) -> list[Row]:
             ("all fifteen scores", None),
         ):
             rows.append(timed(f"{what}, {dtype}, T=1024 B=4", times[what], PLAIN, times[PLAIN], target))
-    return rows + _against_eager(min(repeats, 2)) + _growth() + _bloom(repeats)
+    return rows + _against_eager(min(repeats, 3)) + _growth() + _bloom(repeats) + _nearness()
 
 
 def _against_eager(repeats: int) -> list[Row]:
@@ -44,7 +44,8 @@ def _against_eager(repeats: int) -> list[Row]:
     )
     where = "bfloat16, T=1024 B=4"
     return [
-        timed(f"twelve scores, {where}", times["twelve scores"], EAGER, times[EAGER], 0.5),
+        timed(f"twelve scores, {where}", times["twelve scores"], EAGER, times["forward"], 0.5),
+        timed(f"twelve scores, {where}", times["twelve scores"], f"{EAGER}, AWFT and AEQD", times["scores"]),
         Row(f"memory of the pass, {where}", ours, EAGER, eager, "GB"),
         Row(f"memory of the pass, {where}", ours, PLAIN, plain, "GB"),
     ]
@@ -70,6 +71,20 @@ def _bloom(repeats: int) -> list[Row]:
         where = f"BLOOM 560m's shape, 4 layers, {dtype}, T=1024 B=2"
         for what in ("our attention", "twelve scores"):
             rows.append(timed(f"{what}, {where}", times[what], "stock eager forward", times["stock"]))
+    return rows
+
+
+def _nearness() -> list[Row]:
+    """How far bf16 is from float32, under the probe and under stock attention, and from each other."""
+    _say("distances between bf16 and float32")
+    far = child(CHILD, "nearness")
+    rows = []
+    for i, (score, unit, bound) in enumerate((("AWFT", "probability", 0.01), ("AEQD", "nats", 0.02))):
+        case, stock = f"worst head's mean {score}, bf16", far["stock to float32"][i]
+        rows.append(
+            Row(f"{case}: probe to float32", far["probe to float32"][i], "stock to float32", stock, unit)
+        )
+        rows.append(Row(f"{case}: probe to stock", far["probe to stock"][i], "bound", bound, unit, 1.0))
     return rows
 
 

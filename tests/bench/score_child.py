@@ -19,6 +19,7 @@ if sys.argv[1:2] == ["memory"]:
 else:
     steady.steady_memory()  # before torch, as the worker does
 
+import numpy as np
 import psutil
 import torch
 
@@ -61,11 +62,16 @@ def plain(model: torch.nn.Module, ids: torch.Tensor, **more: bool) -> Callable[[
     return lambda: model.base_model(input_ids=ids, use_cache=False, **more)
 
 
-def eager(model: torch.nn.Module, ids: torch.Tensor) -> Callable[[], None]:
+def eager(model: torch.nn.Module, ids: torch.Tensor, *, scores: bool = False) -> Callable[[], None]:
+    """A forward pass that returns the matrices; with `scores`, AWFT and entropy are computed from them too."""
+
     def run() -> None:
         model.set_attn_implementation("eager")
         try:
-            model.base_model(input_ids=ids, use_cache=False, output_attentions=True)
+            attentions = model.base_model(input_ids=ids, use_cache=False, output_attentions=True).attentions
+            for A in attentions if scores else ():  # (B, H, T, T)
+                A[..., 0].float().mean(-1)
+                torch.special.entr(A.float()).sum(-1).mean(-1)
         finally:
             model.set_attn_implementation("sdpa")
 
@@ -128,7 +134,8 @@ def eager_times(dtype: str, repeats: str) -> dict[str, list[float]]:
     model, ids = bundled(dtype, 4, 1024)
     runs = {
         "twelve scores": scoring(model, ids, TWELVE),
-        "output_attentions=True, eager": eager(model, ids),
+        "forward": eager(model, ids),
+        "scores": eager(model, ids, scores=True),
     }
     return take_turns(runs, int(repeats))
 
@@ -156,7 +163,40 @@ def bloom(dtype: str, repeats: str) -> dict[str, list[float]]:
     return take_turns(runs, int(repeats))
 
 
-JOBS = {"times": times, "eager-times": eager_times, "memory": memory, "bloom": bloom}
+def nearness() -> dict[str, list[float]]:
+    """Worst head's mean AWFT and entropy: probe bf16 to stock bf16, probe bf16 to float32, stock bf16 to float32."""
+    model, ids = bundled("float32", 4, 256)
+
+    def probed() -> list[np.ndarray]:
+        with probe(model, want=("sink", "entropy")) as watching:
+            found = watching.run(ids)
+        return [found[name].mean(0) for name in ("sink", "entropy")]  # (L, H) each
+
+    def stock() -> list[np.ndarray]:
+        model.set_attn_implementation("eager")
+        total = torch.zeros(2, len(model.model.layers), model.config.num_attention_heads, dtype=torch.float64)
+        for row in ids:
+            A = torch.cat(
+                model.base_model(row[None], use_cache=False, output_attentions=True).attentions
+            ).double()
+            total += torch.stack([A[..., 0].mean(-1), torch.special.entr(A).sum(-1).mean(-1)]) / len(ids)
+        return list(total.numpy())
+
+    exact = probed()
+    model.to(torch.bfloat16)
+    ours, theirs = probed(), stock()
+    pairs = {
+        "probe to stock": (ours, theirs),
+        "probe to float32": (ours, exact),
+        "stock to float32": (theirs, exact),
+    }
+    return {
+        name: [round(float(np.abs(a - b).max()), 5) for a, b in zip(one, other)]
+        for name, (one, other) in pairs.items()
+    }
+
+
+JOBS = {"times": times, "eager-times": eager_times, "memory": memory, "bloom": bloom, "nearness": nearness}
 
 if __name__ == "__main__":
     with torch.inference_mode():

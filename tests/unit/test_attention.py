@@ -400,11 +400,15 @@ def test_kernels_of_a_gpu_get_whole_heads_and_padded_sizes(name, monkeypatch):
 
 
 def test_kernels_are_chosen_by_device_and_precision():
-    assert fused._kernel("cuda", torch.bfloat16, 128) == "cuda-flash"
-    assert fused._kernel("cuda", torch.float32, 128) == "cuda-efficient"
-    assert fused._kernel("cuda", torch.float64, 128) is None
-    assert fused._kernel("cuda", torch.bfloat16, 512) is None
-    assert fused._kernel("mps", torch.float32, 64) is None
+    assert fused.kernel_for("cuda", torch.bfloat16, 128) == "cuda-flash"
+    assert fused.kernel_for("cuda", torch.float32, 128) == "cuda-efficient"
+    assert fused.kernel_for("cuda", torch.float64, 128) is None
+    assert fused.kernel_for("cuda", torch.bfloat16, 512) == "cuda-efficient"
+    assert (
+        fused.kernel_for("cuda", torch.bfloat16, 128, {"cuda-flash"}) == "cuda-efficient"
+    )  # older GPUs refuse
+    assert fused.kernel_for("cuda", torch.bfloat16, 128, {"cuda-flash", "cuda-efficient"}) is None
+    assert fused.kernel_for("mps", torch.float32, 64) is None
 
 
 def test_norms_after_the_output_projection_need_only_its_triangular_root():

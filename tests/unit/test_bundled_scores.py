@@ -1,5 +1,7 @@
 """The bundled model: its known answers, and bf16 against transformers' own eager attention on the same inputs."""
 
+import logging
+
 import numpy as np
 import pytest
 import torch
@@ -45,10 +47,8 @@ def test_known_answers_on_technical_prose_in_float32(model_and_ids, exact):
 
 
 @pytest.mark.parametrize("native", [True, False], ids=["bf16 attention", "float32 attention"])
-def test_bf16_is_as_near_to_stock_bf16_as_was_promised(
-    model_and_ids, exact, native, monkeypatch, record_property
-):
-    """Every head's mean AWFT within 0.01 and entropy within 0.02 nats of stock bf16 eager; distance to float32 told."""
+def test_bf16_is_as_near_to_stock_bf16_as_was_promised(model_and_ids, exact, native, monkeypatch):
+    """Every head's mean AWFT within 0.01 and entropy within 0.02 nats of stock bf16 eager; the distance to float32 is logged."""
     monkeypatch.setattr(fused, "low_precision_pays", lambda: native)
     model, ids = model_and_ids
     low = type(model)._from_config(model.config, dtype=torch.bfloat16).eval()
@@ -61,10 +61,10 @@ def test_bf16_is_as_near_to_stock_bf16_as_was_promised(
         to_stock = np.abs(ours[name].mean(0) - reference).max()
         to_float32 = np.abs(ours[name].mean(0) - exact[name].mean(0)).max()
         stock_to_float32 = np.abs(reference - exact[name].mean(0)).max()
-        record_property(
-            name,
-            f"worst head: {to_stock:.4f} to stock bf16, {to_float32:.4f} to float32, where stock has {stock_to_float32:.4f}",
+        told = (
+            f"{to_stock:.4f} to stock bf16, {to_float32:.4f} to float32 (stock bf16: {stock_to_float32:.4f})"
         )
+        logging.getLogger(__name__).info("worst head's mean %s: %s", name, told)
         assert to_stock < bound, name
     assert errors["entropy"] < 0.01
     assert errors["awft"] < 0.001

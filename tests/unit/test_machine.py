@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from headviz import machine
+from headviz import machine, python_version
 
 
 @pytest.fixture(autouse=True)
@@ -114,7 +114,7 @@ def test_cores_where_affinity_is_unknown(monkeypatch):
 
 @pytest.mark.parametrize(("version", "fine"), [((3, 10, 9), False), ((3, 11, 0), True), ((4, 0, 0), True)])
 def test_python_version(version, fine):
-    sentence = machine.python_sentence(version)
+    sentence = python_version.sentence(version)
     assert (sentence == "") is fine
     if not fine:
         assert "3.10.9" in sentence

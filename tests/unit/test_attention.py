@@ -320,6 +320,23 @@ def test_fused_statistics_are_exact(ask, dtype, native, near, monkeypatch):
     assert got.sink.max() <= 1
 
 
+def test_entropy_of_a_head_that_looks_at_one_token_is_never_below_zero(monkeypatch):
+    monkeypatch.setattr(fused, "low_precision_pays", lambda: True)
+    q, k, v = draw(T=300, dtype=torch.bfloat16, size=8)
+    got = fused.attend("cpu-flash", q, k, v, ASKS["plain"], EVERYTHING)
+    assert got.entropy.median() < 0.05
+    assert got.entropy.min() == 0
+
+
+def test_alibi_entropy_in_bf16_holds_at_late_positions(monkeypatch):
+    """An expected position in bf16 would be off by whole tokens, times the slope: that call is made in float32."""
+    monkeypatch.setattr(fused, "low_precision_pays", lambda: True)
+    q, k, v = draw(B=1, T=1500, dtype=torch.bfloat16, size=0.5)
+    p, _ = naive(q, k, v, ASKS["alibi"])
+    got = fused.attend("cpu-flash", q, k, v, ASKS["alibi"], EVERYTHING)
+    assert (got.entropy.double() - torch.special.entr(p).sum(-1)).abs().max() < 0.02
+
+
 def test_alibi_coordinates_hold_late_positions_in_bf16():
     slopes, T = torch.tensor(alibi_slopes(16)), 2048
     q, k, _ = draw(B=1, H=16, G=16, T=T, D=8, dtype=torch.bfloat16)

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from headviz.commands import score
+from headviz.commands.common import Terminal
 from headviz.errors import BadInput, Cancelled, HeadvizError
-from headviz.types import BOS_POLICIES, DTYPES, PARTS, QUANTIZATIONS
-
-OUT_ENDINGS = (".parquet", ".csv", ".json")
 
 
 class Parser(argparse.ArgumentParser):
@@ -26,100 +25,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"headviz: {message}. `{self.prog} --help` lists what there is.\n")
 
 
-class Terminal:
-    """A Watch that writes progress to stderr: one line kept up to date on a terminal, a line a stage elsewhere."""
-
-    def __init__(self, quiet: bool = False) -> None:
-        self.quiet, self.live, self.said, self.at = quiet, sys.stderr.isatty(), "", 0.0
-
-    def step(self, doing: str, done: int = 0, total: int = 0, unit: str = "") -> None:
-        text = f"{doing} {done:,}/{total:,} {unit}".rstrip() if total else doing
-        if self.quiet:
-            return
-        if self.live and time.monotonic() - self.at > 0.1:
-            sys.stderr.write(f"\r\033[K{text}")
-            sys.stderr.flush()
-            self.at = time.monotonic()
-        elif not self.live and doing != self.said:
-            sys.stderr.write(doing + "\n")
-        self.said = doing
-
-    def check(self) -> None:
-        pass
-
-    def close(self) -> None:
-        if self.live and self.said and not self.quiet:
-            sys.stderr.write("\r\033[K")
-
-
 # ------------------------------------------------------------------------------------------------- commands
-
-
-def score(args: argparse.Namespace) -> int:
-    """Score every head of a model and write one row a head and metric."""
-    from headviz.charts import files, tables
-    from headviz.jobs import local
-
-    out = Path(args.out)
-    if out.suffix not in OUT_ENDINGS:
-        raise BadInput(f"--out {out.name!r}: end the name in {', '.join(OUT_ENDINGS)}.")
-    if not out.resolve().parent.is_dir():
-        raise BadInput(f"--out {args.out!r}: there is no folder {out.parent}.")
-    request = _score_request(args)
-    watch = Terminal(args.quiet)
-    try:
-        table = local.run_here(request, watch)
-    finally:
-        watch.close()
-    out.write_bytes(files.encode(table, out.suffix))
-    if out.suffix == ".csv":  # which has no room for it
-        out.with_name(out.name + ".provenance.json").write_text(files.provenance_json(table))
-    if not args.quiet:
-        print(tables.caption(table.provenance, table), file=sys.stderr)
-        print(
-            f"{args.out}: {len(table.metrics)} scores of {table.geometry.layers * table.geometry.heads} heads"
-        )
-    return 0
-
-
-def _score_request(args: argparse.Namespace):
-    from headviz.data import corpora
-    from headviz.jobs.kinds import read_spec
-    from headviz.models import catalog
-    from headviz.settings import settings
-    from headviz.types import ScoreRequest
-
-    if args.request:
-        request = read_spec(_json(args.request))
-        if not isinstance(request, ScoreRequest):
-            raise BadInput(f"{args.request} holds a {request.kind!r} request; `score` runs 'score' requests.")
-        return request
-    model = catalog.resolve(
-        args.model,
-        revision=args.revision,
-        dtype=args.dtype,
-        quantization=args.quantization,
-        settings=settings(),
-        allow_paths=True,
-    )
-    chosen = {name: getattr(args, name) for name in ("part", "inputs", "tokens", "seed", "bos", "chat")}
-    if args.text:
-        chosen |= {"corpus": "own", "revision": _text(args.text, args.column), "part": "all"}
-    else:
-        chosen |= {"corpus": args.corpus, "revision": args.data_revision}
-        if args.corpus == "hub":
-            chosen |= {name: getattr(args, name) for name in ("dataset", "config", "split", "column")}
-    return ScoreRequest(model=model, data=corpora.resolve(settings=settings(), **chosen))
-
-
-def _text(given: str, column: str) -> str:
-    """sha256 of a text: of the file of that name, or the one that headviz already keeps."""
-    from headviz.data import own_text
-    from headviz.settings import settings
-
-    if re.fullmatch(r"[0-9a-f]{64}", given) and not Path(given).exists():
-        return given
-    return own_text.import_text(_bytes(given), Path(given).name, column=column, settings=settings()).revision
 
 
 def models(args: argparse.Namespace) -> int:
@@ -196,8 +102,6 @@ def jobs(args: argparse.Namespace) -> int:
 
 def serve(args: argparse.Namespace) -> int:
     """Start the dashboard."""
-    import os
-
     root = Path(__file__).parents[1]
     print(f"headviz: http://{args.host}:{args.port}", flush=True)
     command = [sys.executable, "-m", "streamlit", "run", str(root / "app.py")]
@@ -219,7 +123,7 @@ def parser() -> argparse.ArgumentParser:
         made.set_defaults(run=run)
         return made
 
-    _score_options(command("score", score))
+    score.options(command("score", score.run))
     command("models", models).add_argument("--json", action="store_true", help="print JSON")
     kept = command("store", store)
     kept.add_argument("action", choices=["list", "prune"], nargs="?", default="list")
@@ -235,62 +139,6 @@ def parser() -> argparse.ArgumentParser:
     page.add_argument("--host", default="localhost", help="address to listen on (default: this machine only)")
     page.add_argument("--port", type=int, default=8501)
     return whole
-
-
-def _score_options(to: argparse.ArgumentParser) -> None:
-    add = to.add_argument
-    add("--model", default="smollm2", help="bundled name, hub id, or folder (default smollm2)")
-    add("--revision", default="", help="branch, tag or commit of a hub model")
-    add("--dtype", choices=["auto", *DTYPES], default="auto")
-    add("--quantization", choices=QUANTIZATIONS, default="none", help="8bit or 4bit, on a GPU")
-    add("--corpus", default="docstrings", help="text to score on (default docstrings)")
-    add(
-        "--text",
-        metavar="FILE",
-        help="your own text instead: txt, jsonl, csv or parquet, cut from its start; or the sha256 of a kept one",
-    )
-    add("--data-revision", default="", help="commit of a hub data set (default: the newest, pinned)")
-    add("--dataset", default="", help="with --corpus hub: the data set's id")
-    add("--config", default="", help="with --corpus hub: its configuration")
-    add("--split", default="", help="with --corpus hub: its split")
-    add("--column", default="", help="column that holds the text")
-    add(
-        "--part",
-        choices=PARTS,
-        default="",
-        help="which part of the corpus (default: held-out where there is one)",
-    )
-    add("--inputs", type=int, default=16, help="how many inputs (default 16)")
-    add("--tokens", type=int, default=512, help="tokens an input, BOS included (default 512)")
-    add("--seed", type=int, default=0)
-    add(
-        "--bos",
-        choices=BOS_POLICIES,
-        default="tokenizer",
-        help="BOS token: as the tokenizer does it, always, never",
-    )
-    add("--chat", action="store_true", help="wrap each input in the model's chat template")
-    add(
-        "--request",
-        metavar="FILE",
-        help="run a request as downloaded from a page, instead of the options above",
-    )
-    add("--out", required=True, metavar="FILE", help="where to write: .parquet, .csv or .json")
-    add("--quiet", action="store_true", help="no progress")
-
-
-def _bytes(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror}.") from None
-
-
-def _json(path: str):
-    try:
-        return json.loads(_bytes(path))
-    except ValueError as error:
-        raise BadInput(f"{path} is no JSON: {error}.") from None
 
 
 def _bytes_of(text: str) -> int:
@@ -316,3 +164,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("headviz: stopped.", file=sys.stderr)
         return 1
+    except BrokenPipeError:  # `headviz models | head`: nobody reads on
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0

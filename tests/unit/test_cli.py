@@ -9,7 +9,8 @@ import pytest
 
 from headviz import recipes
 from headviz.charts.tables import LONG_COLUMNS
-from headviz.cli import _score_request, main, parser
+from headviz.cli import main, parser
+from headviz.commands.score import request_of
 from headviz.data import corpora, own_text
 from headviz.jobs import local
 from headviz.jobs.kinds import job_digest, spec
@@ -132,7 +133,7 @@ def test_the_printed_command_line_asks_for_the_same(home):
     request = request_on(PROSE)
     words = shlex.split(recipes.command_line(request, "out.csv"))
     assert words[:3] == ["python", "-m", "headviz"]
-    assert job_digest(_score_request(parser().parse_args(words[3:]))) == job_digest(request)
+    assert job_digest(request_of(parser().parse_args(words[3:]))) == job_digest(request)
 
 
 def test_hub_choices_are_all_in_the_printed_command_line():

@@ -1,0 +1,223 @@
+"""From "these heads, chosen like this, measured on that" to requests, and from their answers to what it cost.
+
+A plan is what a person asks. It is not a job: it comes apart into measurements of one head set each, so that the
+baseline is measured once for all plans, a slider that comes back finds its answer, and a stopped sweep loses little.
+numpy only: pages and the command line read this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from headviz.analysis.choose import By, HeadSet, choose, random_sets
+from headviz.analysis.paired import (
+    MeanChange,
+    PairedChange,
+    among_random,
+    answer_kl,
+    at_chance,
+    paired_change,
+    paired_mean,
+)
+from headviz.errors import BadInput
+from headviz.types import (
+    Ablation,
+    DataRef,
+    MeasureRequest,
+    ModelRef,
+    QuestionScores,
+    QuestionsRef,
+    ScoreRequest,
+    ScoreTable,
+    TextLosses,
+    plain,
+)
+
+Measured = QuestionScores | TextLosses
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A static set of heads, switched off on every input.
+
+    chosen_on: the text whose mean scores choose the heads; measured on `questions` or on `text`, one of the two
+    share:     asked share of heads, 0..1; by whole KV groups or by head; per_layer: the same number in every layer
+    replace:   what stands in for a head's output; draws: random sets of each kind beside it, from `seed`
+    """
+
+    model: ModelRef
+    chosen_on: DataRef
+    metric: str
+    share: float
+    by: By = "head"
+    per_layer: bool = False
+    questions: QuestionsRef | None = None
+    text: DataRef | None = None
+    replace: Literal["zero", "mean"] = "zero"
+    draws: int = 0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if (self.questions is None) == (self.text is None):
+            raise BadInput("Heads are measured on questions or on text: give one of the two.")
+        if self.draws < 0:
+            raise BadInput(f"A number of random draws is 0 or more, not {self.draws}.")
+
+
+def scoring(plan: Plan) -> ScoreRequest:
+    """The request whose answer chooses the heads."""
+    return ScoreRequest(model=plan.model, data=plan.chosen_on)
+
+
+def chosen(plan: Plan, table: ScoreTable) -> HeadSet:
+    """The heads that the plan switches off, by their mean score over the inputs of `chosen_on`."""
+    return choose(
+        table.mean(plan.metric),
+        plan.metric,
+        geometry=table.geometry,
+        share=plan.share,
+        by=plan.by,
+        per_layer=plan.per_layer,
+    )
+
+
+def measuring(plan: Plan, off: HeadSet | None) -> MeasureRequest:
+    """The measurement with `off` switched off; the baseline for None, or for a set without heads."""
+    ablation = Ablation()
+    if off is not None and off.heads:
+        mean = plan.chosen_on if plan.replace == "mean" else None
+        ablation = Ablation(mode="static", heads=off.heads, replace=plan.replace, means_on=mean)
+    return MeasureRequest(model=plan.model, questions=plan.questions, text=plan.text, ablation=ablation)
+
+
+def controls(plan: Plan, off: HeadSet) -> dict[str, tuple[MeasureRequest, ...]]:
+    """As many random heads, `plan.draws` times: anywhere, and with the same number in each layer."""
+    if not plan.draws or not off.heads:
+        return {"uniform": (), "layer_matched": ()}
+    by = plan.by
+    drawn = {
+        "uniform": random_sets(off.count, off.geometry, plan.draws, plan.seed, by=by),
+        "layer_matched": random_sets(
+            off.count, off.geometry, plan.draws, plan.seed, layer_matched=off, by=by
+        ),
+    }
+    return {kind: tuple(measuring(plan, one) for one in sets) for kind, sets in drawn.items()}
+
+
+def same_inputs(plan: Plan) -> bool:
+    """Whether heads are chosen on text that they are also measured on."""
+    if plan.text is None:
+        return False
+    one, other = plan.chosen_on, plan.text
+    place = ("corpus", "dataset", "config", "revision")
+    if any(getattr(one, name) != getattr(other, name) for name in place):
+        return False
+    return "all" in (one.part, other.part) or (one.part, one.split) == (other.part, other.split)
+
+
+# ------------------------------------------------------------------------------------------------ what it cost
+
+
+def loss_change(before: TextLosses, after: TextLosses) -> MeanChange:
+    """Change in mean next-token loss, nats a token, interval by document."""
+    return paired_mean(
+        before.loss / before.predicted, after.loss / after.predicted, before.cluster, weights=before.predicted
+    )
+
+
+def correct(scores: QuestionScores, scoring: str) -> np.ndarray:
+    """(Q,) bool: the likeliest choice is the right one; ties go to the first, as in lm-evaluation-harness."""
+    return np.nanargmax(_judged(scores, scoring), axis=1) == scores.answer
+
+
+def right_logprob(scores: QuestionScores, scoring: str) -> np.ndarray:
+    """(Q,) log-probability of the right answer, nats; per token for answer texts."""
+    return np.take_along_axis(_judged(scores, scoring), scores.answer[:, None].astype(int), 1)[:, 0]
+
+
+def _judged(scores: QuestionScores, scoring: str) -> np.ndarray:
+    return scores.logprob / np.maximum(scores.length, 1) if scoring == "text" else scores.logprob
+
+
+def accuracy_change(before: QuestionScores, after: QuestionScores, scoring: str) -> PairedChange:
+    """Change in accuracy on the same questions, weighted by question."""
+    names = [before.subjects[i] for i in before.subject]
+    return paired_change(correct(before, scoring), correct(after, scoring), names)
+
+
+def headline(plan: Plan, before: Measured, after: Measured) -> tuple[float, float]:
+    """(baseline, ablated) of the one number that curves show: mean loss in nats, or accuracy."""
+    if isinstance(before, TextLosses) and isinstance(after, TextLosses):
+        return tuple(float(m.loss.sum() / m.predicted.sum()) for m in (before, after))
+    scoring = plan.questions.scoring
+    return tuple(float(correct(m, scoring).mean()) for m in (before, after))
+
+
+def report(
+    plan: Plan,
+    off: HeadSet,
+    before: Measured,
+    after: Measured,
+    random: dict[str, list[Measured]] | None = None,
+) -> dict[str, Any]:
+    """What the command line writes: shares are fractions, losses nats, `change` is ablated − baseline."""
+    on_text = isinstance(before, TextLosses)
+    main = loss_change(before, after) if on_text else accuracy_change(before, after, plan.questions.scoring)
+    worse = "higher" if on_text else "lower"
+    tree: dict[str, Any] = {
+        "target": "loss" if on_text else plan.questions.source,
+        "unit": "nats" if on_text else "accuracy",
+        "metric": plan.metric,
+        "baseline": main.baseline,
+        "ablated": main.ablated,
+        "change": main.change,
+        "ci_low": main.low,
+        "ci_high": main.high,
+        "interval": main.method,
+        "n": main.n,
+        "share_asked": plan.share,
+        "share_off": off.share,
+        "heads_off": off.count,
+        "heads": [list(pair) for pair in off.heads],
+        "replace": plan.replace,
+        "chosen_on": plain(plan.chosen_on),
+        "measured_on": plain(plan.text if on_text else plan.questions),
+        "same_inputs": same_inputs(plan),
+        "random": {},
+    }
+    if on_text:
+        tree["clusters"] = main.clusters
+    else:
+        tree |= _on_questions(plan, main, before, after)
+    for kind, several in (random or {}).items():
+        if several:
+            changes = [np.subtract(*headline(plan, before, one)[::-1]) for one in several]
+            tree["random"][kind] = asdict(among_random(main.change, changes, worse=worse)) | {
+                "changes": [float(x) for x in changes]
+            }
+    return tree
+
+
+def _on_questions(
+    plan: Plan, main: PairedChange, before: QuestionScores, after: QuestionScores
+) -> dict[str, Any]:
+    scoring = plan.questions.scoring
+    log = paired_mean(right_logprob(before, scoring), right_logprob(after, scoring))
+    over = "choices" if scoring == "text" else "vocabulary"
+    return {
+        "lost": main.lost,
+        "gained": main.gained,
+        "p": main.p,
+        "at_chance": at_chance(correct(before, scoring), before.answer).at_chance,
+        "logprob": {"baseline": log.baseline, "ablated": log.ablated, "change": log.change, "ci_low": log.low, "ci_high": log.high},
+        "kl": float(answer_kl(_judged(before, scoring), _judged(after, scoring), over).mean()),
+        "subjects": [asdict(row) for row in main.subjects],
+    }  # fmt: skip
+
+
+def with_share(plan: Plan, share: float) -> Plan:
+    """The same plan at another share."""
+    return replace(plan, share=share)

@@ -31,8 +31,8 @@ class Tolerance:
 
     share:  the paper's number, a fraction: share at the last crossing of the line, 0 where there is none
     status: "crosses": the last crossing leads out; "ends inside": it leads back in, so the share is where it came back;
-            "never outside": no point is outside, so the paper's number is 0 although every measured share is inside
-            (read "at least `inside`"); "never inside": no point is inside
+            "never outside": no point is outside, so the paper's number is 0 (or where a point touches the line) although
+            every measured share is inside: read "at least `inside`"; "never inside": no point is inside
     inside, outside: the bracket: last measured share inside, first outside after it; NaN where there is none. Where the
             first point is outside already, inside is 0: with nothing off the model is the baseline
     line:   accuracy that counts as the edge
@@ -118,9 +118,7 @@ def share_within(
     x, y = _sorted(shares, accuracies)
     line = baseline - points / 100
     above = y - line  # (P,) room left
-    above[np.abs(above) < ROUNDING] = (
-        0  # 0.57 − 0.01 is not 0.56 in floating point; a point on the line is on it
-    )
+    above[np.abs(above) < ROUNDING] = 0  # 0.57 − 0.01 is not 0.56 in floating point
     places = [float(x[i]) for i in np.flatnonzero(above == 0)] if x.size > 1 else []
     for i in np.flatnonzero(above[:-1] * above[1:] < 0):
         places.append(float(x[i] - above[i] * (x[i + 1] - x[i]) / (above[i + 1] - above[i])))

@@ -151,6 +151,14 @@ def test_a_change_that_hits_every_question_is_not_certain_either():
     assert found.high > -0.95
 
 
+def test_a_subject_of_one_question_is_no_certainty():
+    before, after = answers(100, 30, 10)
+    found = paired_change(before, after, ["a"] * 99 + ["b"], weighting="subjects")
+    assert found.method == "score"
+    assert found.effective_n == pytest.approx(1 / (0.25 / 99 + 0.25))
+    assert found.high - found.low > 0.7  # half of the answer hangs on one question
+
+
 def test_bootstrap_agrees_with_resampling_question_by_question():
     before, after = answers(300, 40, 20)
     names = np.repeat(["a", "b", "c"], [60, 90, 150])

@@ -196,6 +196,8 @@ def test_baseline_is_random_at_threshold_zero_then_share_zero():
     mine = [point("ahon", 0, 0.58), point("ahon", 0.1, 0.5)]
     drawn = [point("random", 0.05, 0.4, 0.05), point("random", 0, 0.6, 0.0)]
     assert {c.baseline for c in curves(mine + drawn)} == {0.6}
+    rare = point("random", 0.0, 0.59, 1e-6)  # so rare that nothing was off
+    assert {c.baseline for c in curves([*mine, rare, *drawn])} == {0.6}
     assert {c.baseline for c in curves([*mine, point("random", 0, 0.61)])} == {0.61}
     assert curves(mine)[0].baseline == 0.58
     other = curves([*mine, point("awft", 0.1, 0.2)])  # no point of its own: the model's

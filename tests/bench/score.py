@@ -10,6 +10,7 @@ import sys
 
 import psutil
 
+from headviz import machine
 from tests.bench.rows import Row, child, timed
 
 CHILD = "tests.bench.score_child"
@@ -37,12 +38,13 @@ def _against_eager(repeats: int) -> list[Row]:
     if psutil.virtual_memory().available < _EAGER_NEEDS:
         _say("too little memory is free for output_attentions=True at T=1024, B=4: left out")
         return []
-    _say("times and memory against output_attentions=True")
-    times = child(CHILD, "eager-times", "bfloat16", str(repeats))
+    dtype = machine.auto_dtype()  # what a person here would compute in
+    _say(f"times and memory against output_attentions=True in {dtype}")
+    times = child(CHILD, "eager-times", dtype, str(repeats))
     ours, plain, eager = (
-        child(CHILD, "memory", "bfloat16", "4", "1024", what) for what in ("ours", "plain", "eager")
+        child(CHILD, "memory", dtype, "4", "1024", what) for what in ("ours", "plain", "eager")
     )
-    where = "bfloat16, T=1024 B=4"
+    where = f"{dtype}, T=1024 B=4"
     return [
         timed(f"twelve scores, {where}", times["twelve scores"], EAGER, times["forward"], 0.5),
         timed(f"twelve scores, {where}", times["twelve scores"], f"{EAGER}, AWFT and AEQD", times["scores"]),

@@ -43,6 +43,7 @@ class Probe:
         gates: gate.Gate | None,
         watch: Watch,
         observe: Observer | None,
+        means: Tensor | None = None,
     ) -> None:
         for name in want:
             lookup(STATISTICS, name, "statistic")
@@ -50,7 +51,7 @@ class Probe:
         self.family, self.geometry = family_of(model.config), geometry(model.config)
         self.kernels: set[str] = set()
         self.in_blocks: set[int] = set()
-        self._gate, self._watch, self._observe = gates, watch, observe
+        self._gate, self._watch, self._observe, self._means = gates, watch, observe, means
         self._lengths: Tensor | None = None
         self._layers: list[dict[str, Tensor]] = [{} for _ in range(self.geometry.layers)]
         self._rows: dict[tuple, Rows] = {}
@@ -63,12 +64,16 @@ class Probe:
         lengths (B,): real tokens of each input, at least 1; None when nothing is padded. The LM head does not run.
         Raises Cancelled when the watch says so, within a layer.
         """
+        self.hidden(tokens, lengths)
+        return self.statistics()
+
+    def hidden(self, tokens: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """What goes into the LM head, (B, T, M), for tokens (B, T) as in `run`. Rows of padding mean nothing."""
         self._lengths, self._rows = lengths, {}
         try:
-            self.model.base_model(input_ids=tokens, use_cache=False)
+            return self.model.base_model(input_ids=tokens, use_cache=False).last_hidden_state
         finally:
             self._lengths, self._rows = None, {}
-        return self.statistics()
 
     def statistics(self) -> dict[str, np.ndarray]:
         """The statistics of the last forward pass: name → (B, L, H)."""
@@ -87,7 +92,14 @@ class Probe:
             self._layers[layer] = reduce(attended, v, self._real(q), self.want, root)
         output = attended.output.to(q.dtype)
         factors = self._gate(layer, self._layers[layer]) if self._gate is not None else None
-        return output if factors is None else gate.apply(output, factors)
+        if factors is None:
+            return output
+        means = None if self._means is None else self._means[layer]
+        return gate.apply(output, factors, means, self._first(output.shape[2], output.device))
+
+    def _first(self, T: int, device: torch.device) -> Tensor:
+        """(T,) which tokens are at the first position of their input."""
+        return torch.arange(T, device=device) == 0
 
     def _attended(self, layer: int, q: Tensor, k: Tensor, v: Tensor, ask: Attention) -> Attended:
         while name := fused.choose(q, k, ask, self._refused):
@@ -122,6 +134,7 @@ def probe(
     gates: gate.Gate | None = None,
     watch: Watch | None = None,
     observe: Observer | None = None,
+    means: Tensor | None = None,
 ) -> Iterator[Probe]:
     """Put `model` (a causal LM of a family in FAMILIES) under a probe for the length of a `with` block.
 
@@ -129,9 +142,19 @@ def probe(
     gates:   factors on the head outputs before W_O; statistics are of the outputs before the gate
     watch:   its `check` is called in every layer
     observe: called in every layer with the tensors themselves
+    means:   (L, H, 2, D) what stands in for a head that the gate switches off: its mean output at the first position,
+             and at all others; None for zeros
     Raises UnsupportedModel for a family without a row, UnknownName for a statistic that does not exist.
     """
-    watching = Probe(model, want, gates, watch or Silent(), observe)
+    watching = Probe(model, want, gates, watch or Silent(), observe, means)
+    with attached(watching):
+        yield watching
+
+
+@contextmanager
+def attached(watching: Probe) -> Iterator[None]:
+    """Attention of the probe's model goes through the probe inside the block; afterwards all is as it was."""
+    model = watching.model
     register()
     with ExitStack() as undo:
         if watching.family.hook == "module":
@@ -141,7 +164,7 @@ def probe(
                 watch_module(module, watching, layer)
                 undo.callback(forget_module, module)
         _select(model, undo)
-        yield watching
+        yield
 
 
 def attention_modules(model: nn.Module, family: Family) -> list[nn.Module]:

@@ -31,7 +31,7 @@ class Kernel:
     operation: str  # under torch.ops.aten
     device: str
     dtypes: tuple[torch.dtype, ...]
-    call: Callable[[Callable, Tensor, Tensor, Tensor, float], tuple[Tensor, Tensor]]
+    call: Callable[[Callable, Tensor, Tensor, Tensor, float, bool], tuple[Tensor, Tensor]]
     shares_kv: bool = False
     multiple: int = 1
     largest: int = 1 << 30
@@ -42,14 +42,14 @@ KERNELS: dict[str, Kernel] = {
         operation="_scaled_dot_product_flash_attention_for_cpu",
         device="cpu",
         dtypes=(*_LOW, torch.float32, torch.float64),
-        call=lambda op, q, k, v, scale: op(q, k, v, 0.0, True, scale=scale),
+        call=lambda op, q, k, v, scale, causal: op(q, k, v, 0.0, causal, scale=scale),
         shares_kv=True,
     ),
     "cuda-flash": Kernel(
         operation="_scaled_dot_product_flash_attention",
         device="cuda",
         dtypes=_LOW,
-        call=lambda op, q, k, v, scale: op(q, k, v, 0.0, True, False, scale=scale)[:2],
+        call=lambda op, q, k, v, scale, causal: op(q, k, v, 0.0, causal, False, scale=scale)[:2],
         multiple=8,
         largest=256,
     ),
@@ -57,7 +57,7 @@ KERNELS: dict[str, Kernel] = {
         operation="_scaled_dot_product_efficient_attention",
         device="cuda",
         dtypes=(torch.float32, *_LOW),
-        call=lambda op, q, k, v, scale: op(q, k, v, None, True, 0.0, True, scale=scale)[:2],
+        call=lambda op, q, k, v, scale, causal: op(q, k, v, None, True, 0.0, causal, scale=scale)[:2],
         multiple=8,
     ),
 }
@@ -100,18 +100,24 @@ def low_precision_pays() -> bool:
     return bool(probe and probe())
 
 
+def quick(tensor: Tensor) -> Tensor:
+    """`tensor` in the precision in which fused attention is fastest here."""
+    if tensor.dtype in _LOW and tensor.device.type == "cpu" and not low_precision_pays():
+        return exact(tensor)
+    return tensor
+
+
 def attend(name: str, q: Tensor, k: Tensor, v: Tensor, ask: Attention, want: frozenset[str]) -> Attended:
     """Causal attention of q (B, H, T, D) over k, v (B, G, T, D) with the statistics of `want`.
 
     Raises KernelUnavailableError when the operation refuses.
     """
-    if q.dtype in _LOW and q.device.type == "cpu" and not low_precision_pays():
-        q, k, v = exact(q), exact(k), exact(v)
+    q, k, v = (quick(x) for x in (q, k, v))
     D = v.shape[-1]
     if ask.slopes is not None:
         q, k = with_coordinates(q, k, ask.slopes, ask.scale)
         v = widened(v, k.shape[-1])
-    output, normaliser = _run(name, q, k, v, ask.scale)  # (B, H, T, D'), (B, H, T) nats
+    output, normaliser = run(name, q, k, v, ask.scale)  # (B, H, T, D'), (B, H, T) nats
     sink = entropy = None
     wide = exact(q) if {"sink", "entropy"} & want else None
     if "sink" in want:
@@ -136,13 +142,15 @@ def _entropy(name: str, q: Tensor, k: Tensor, wide: Tensor, normaliser: Tensor, 
         # the expected position would be rounded to 8 bits, and a steep slope would turn that into whole nats
         q, k = exact(q), exact(k)
         name = kernel_for(q.device.type, q.dtype, q.shape[-1]) or name
-    expected, _ = _run(name, q, k, k, ask.scale)  # (B, H, T, D) mean key under the weights
+    expected, _ = run(name, q, k, k, ask.scale)  # (B, H, T, D) mean key under the weights
     entropy = (normaliser - ask.scale * (wide * exact(expected)).sum(-1)).clamp_(min=0.0)
     entropy[..., 0] = 0.0
     return entropy
 
 
-def _run(name: str, q: Tensor, k: Tensor, v: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+def run(
+    name: str, q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool = True
+) -> tuple[Tensor, Tensor]:
     """Output (B, H, T, D) and log-sum-exp (B, H, T) in float32 (float64 for float64) of one fused call."""
     kernel = KERNELS[name]
     T, D = q.shape[2], q.shape[-1]
@@ -152,7 +160,7 @@ def _run(name: str, q: Tensor, k: Tensor, v: Tensor, scale: float) -> tuple[Tens
     if width != D:
         q, k, v = (widened(x, width) for x in (q, k, v))
     try:
-        output, normaliser = kernel.call(getattr(torch.ops.aten, kernel.operation), q, k, v, scale)
+        output, normaliser = kernel.call(getattr(torch.ops.aten, kernel.operation), q, k, v, scale, causal)
     except torch.OutOfMemoryError:
         raise
     except (RuntimeError, NotImplementedError) as error:

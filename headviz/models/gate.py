@@ -32,6 +32,18 @@ def without(heads: list[tuple[int, int]] | tuple[tuple[int, int], ...], layers: 
     return static(factors)
 
 
-def apply(output: Tensor, factors: Tensor) -> Tensor:
-    """output (B, H, T, D) times factors (H,) or (B, H)."""
-    return output * factors.to(output)[..., None, None]
+def apply(
+    output: Tensor, factors: Tensor, means: Tensor | None = None, first: Tensor | None = None
+) -> Tensor:
+    """output (B, H, T, D) times factors (H,) or (B, H); what a factor takes away is filled up from `means`.
+
+    means (H, 2, D): a head's mean output at the first position, and at all others; None leaves zeros.
+    first (T,) bool: which tokens are at the first position of their input.
+    """
+    factors = factors.to(output)[..., None, None]  # (…, H, 1, 1)
+    kept = output * factors
+    if means is None:
+        return kept
+    means = means.to(output)
+    fill = torch.where(first[:, None], means[:, :1], means[:, 1:])  # (H, T, D)
+    return kept + (1 - factors) * fill

@@ -101,9 +101,9 @@ def score_inputs(
     gathered = {name: np.empty((N, geometry.layers, geometry.heads), np.float32) for name in want}
     done = 0
     with torch.inference_mode(), probe(loaded.model, want=want, watch=watch) as watching:
-        for batch in batches(inputs.lengths, geometry, str(loaded.device), _available(loaded.device)):
+        for batch in batches(inputs.lengths, geometry, str(loaded.device), available(loaded.device)):
             watch.step("scoring", done, N, "inputs")
-            ids, lengths = _batch(inputs, batch, loaded.device)
+            ids, lengths = batch_of(inputs, batch, loaded.device)
             statistics = watching.run(ids, lengths)
             _refuse_non_finite(statistics, batch, inputs, loaded)
             for name, number in statistics.items():
@@ -134,7 +134,7 @@ def run_pattern(request: PatternRequest, resources: Any) -> HeadPattern:
         if layer == request.layer:
             caught.update(_pattern(request.head, q, k, v, ask, fast))
 
-    ids, _ = _batch(inputs, np.array([request.input]), loaded.device)
+    ids, _ = batch_of(inputs, np.array([request.input]), loaded.device)
     with (
         torch.inference_mode(),
         probe(loaded.model, want=(), watch=resources.watch, observe=observe) as watching,
@@ -159,7 +159,7 @@ def ensure_checked(loaded: Loaded, inputs: Inputs, watch: Watch) -> None:
     if loaded.self_check is None:
         watch.step("checking the fast statistics against slow ones", 0, 1, "inputs")
         longest = int(np.argmax(inputs.lengths))
-        ids, _ = _batch(inputs, np.array([longest]), loaded.device)
+        ids, _ = batch_of(inputs, np.array([longest]), loaded.device)
         try:
             loaded.self_check = self_check(loaded.model, ids[0], watch)
         except NotFiniteError as error:
@@ -174,7 +174,7 @@ def _inputs(request: ScoreRequest | PatternRequest, loaded: Loaded, resources: A
     )
 
 
-def _batch(inputs: Inputs, batch: np.ndarray, device: Any) -> tuple[Tensor, Tensor]:
+def batch_of(inputs: Inputs, batch: np.ndarray, device: Any) -> tuple[Tensor, Tensor]:
     """Token ids (B, T) and lengths (B,) of a batch. Padding becomes token 0: no real token sees it."""
     lengths = inputs.lengths[batch]
     ids = np.maximum(inputs.tokens[batch, : lengths.max()], 0).astype(np.int64)
@@ -228,8 +228,8 @@ def _not_finite(layer: int, number: int, inputs: Inputs, loaded: Loaded) -> Fail
     )
 
 
-def _available(device: Any) -> int:
-    """Free bytes on the device that scores."""
+def available(device: Any) -> int:
+    """Free bytes on the device that computes."""
     if torch.device(device).type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     return memory()[1]

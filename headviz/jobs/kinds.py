@@ -8,7 +8,7 @@ from typing import Any
 
 from headviz.analysis.metrics import METHOD_VERSIONS
 from headviz.errors import BadInput, lookup
-from headviz.types import SCHEMA, PatternRequest, Request, ScoreRequest, build, digest, plain
+from headviz.types import SCHEMA, MeasureRequest, PatternRequest, Request, ScoreRequest, build, digest, plain
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Kind:
     run:     "module:function", called as function(request, resources) -> result, in the worker
     version: of the method; with another one the same request is another job, and old results are not found
     lane:    "live": the warm worker of a device takes it
-    result:  name of the answer's type in types.RESULTS
+    result:  names of the types in types.RESULTS that an answer may have, with " | " between them
     """
 
     kind: str
@@ -28,6 +28,10 @@ class Kind:
     version: int
     lane: str
     title: str
+
+    def takes(self, result: object) -> bool:
+        """Whether `result` is an answer to this kind of request."""
+        return type(result).__name__ in self.result.split(" | ")
 
 
 KINDS: dict[str, Kind] = {
@@ -50,6 +54,15 @@ KINDS: dict[str, Kind] = {
             version=METHOD_VERSIONS["pattern"],
             lane="live",
             title="Attention pattern of one head",
+        ),
+        Kind(
+            kind="measure",
+            request=MeasureRequest,
+            run="headviz.analysis.measure:run_measure",
+            result="QuestionScores | TextLosses",
+            version=METHOD_VERSIONS["measure"],
+            lane="live",
+            title="Measure with heads off",
         ),
     )
 }

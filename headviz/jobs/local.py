@@ -296,9 +296,9 @@ class Jobs:
             return self.store.get(job.digest)  # another process may have taken it in since we looked
         try:
             found = unpack(blob)
-            due = KINDS[job.request().kind].result
-            if type(found).__name__ != due:
-                raise CorruptResult(f"It is a {type(found).__name__} where a {due} is due.")
+            row = KINDS[job.request().kind]
+            if not row.takes(found):
+                raise CorruptResult(f"It is a {type(found).__name__} where a {row.result} is due.")
         except (CorruptResult, BadInput) as error:
             job.result_file.unlink(missing_ok=True)
             self.store.report(f"The result of job {job.digest[:12]} was damaged and removed. {error}")

@@ -45,8 +45,9 @@ class JobWatch:
         if self._also is not None:
             self._also.step(doing, done, total, unit)
         now = time.monotonic()
-        if (doing, total) != self._doing:  # the rate, and so the time that is left, counts from here
-            self._doing, self._since, self._from = (doing, total), time.time(), done
+        what = (doing.partition(" · ")[0], total)  # a figure that runs along does not start the work anew
+        if what != self._doing:  # the rate, and so the time that is left, counts from here
+            self._doing, self._since, self._from = what, time.time(), done
         elif now - self._said < SAY and done != total:
             return
         self._said = now
@@ -122,7 +123,7 @@ def _answer(attempt: Attempt, resources: Resources) -> None:
             job.result_file.unlink(missing_ok=True)
     resources.watch.step("Starting")
     result = _function(row.run)(request, resources)
-    if type(result).__name__ != row.result:
+    if not row.takes(result):
         raise JobFailed(
             f"A {row.kind!r} job answered with a {type(result).__name__} where {row.result} is due."
         )

@@ -183,7 +183,7 @@ def test_unknown_kind_of_request(monkeypatch):
 @pytest.mark.parametrize("row", KINDS.values(), ids=KINDS)
 def test_rows_are_whole(row):
     assert row.request.kind == row.kind == next(k for k, v in KINDS.items() if v is row)
-    assert row.result in RESULTS
+    assert set(row.result.split(" | ")) <= set(RESULTS)
     assert row.run.count(":") == 1
     assert row.title
     assert kinds.KINDS[row.kind].lane == "live"

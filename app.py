@@ -13,6 +13,7 @@ from headviz.types import BOS_POLICIES, DTYPES, QUANTIZATIONS
 PAGES = {
     "home": st.Page("pages/home.py", title="Home", icon=":material/home:", default=True),
     "heads": st.Page("pages/heads.py", title="Heads", icon=":material/grid_on:"),
+    "ablation": st.Page("pages/ablation.py", title="Ablation", icon=":material/power_settings_new:"),
     "jobs": st.Page("pages/jobs.py", title="Jobs", icon=":material/pending_actions:"),
 }
 

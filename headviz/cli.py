@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from headviz.commands import score
+from headviz.commands import ablate, score
 from headviz.commands.common import Terminal
 from headviz.errors import BadInput, Cancelled, HeadvizError
 
@@ -48,6 +48,20 @@ def models(args: argparse.Namespace) -> int:
     print(
         f"\nFamilies that work: {', '.join(FAMILIES)}. Any hub id or local folder of these can be given as --model."
     )
+    return 0
+
+
+def tolerance(args: argparse.Namespace) -> int:
+    """From measured points: the largest share of heads within a tolerance, and the area under each curve."""
+    from headviz.analysis.tolerance import tolerance_rows
+
+    rows = tolerance_rows(Path(args.points), args.margin)
+    if args.json:
+        print(json.dumps({"points": args.margin, "rows": rows}, indent=1))
+        return 0
+    for row in rows:
+        area = "" if row["area"] is None else f"{row['area']:.4f}"
+        print(f"{row['model']:<28} {row['score']:<12} {row['share_within']:6.2f}%  {area:<8} {row['status']}")
     return 0
 
 
@@ -124,6 +138,16 @@ def parser() -> argparse.ArgumentParser:
         return made
 
     score.options(command("score", score.run))
+    ablate.ablate_options(command("ablate", ablate.ablate))
+    ablate.sweep_options(command("sweep", ablate.sweep))
+    within = command("tolerance", tolerance)
+    within.add_argument(
+        "points", metavar="CSV", help="columns model, score (or head_type), share or pct_zeroed, acc"
+    )
+    within.add_argument(
+        "--points", dest="margin", type=float, default=1.0, help="accuracy points that may be lost"
+    )
+    within.add_argument("--json", action="store_true", help="print JSON")
     command("models", models).add_argument("--json", action="store_true", help="print JSON")
     kept = command("store", store)
     kept.add_argument("action", choices=["list", "prune"], nargs="?", default="list")

@@ -103,10 +103,13 @@ class Parameter:
 
     read: Callable[[str], Any]
     default: Any
-    page: str = ""
+    pages: str = ""
 
 
 PANELS = ("distribution", "scores", "layers", "ranking", "inputs", "take")
+
+TARGETS = ("loss", "quiz", "mmlu")
+SHOTS = ("auto", "0", "1", "2", "3", "4", "5")
 
 VIEW: dict[str, Parameter] = {
     "model": Parameter(_text, "smollm2"),
@@ -125,14 +128,22 @@ VIEW: dict[str, Parameter] = {
     "seed": Parameter(_whole(0, 999_999), 0),
     "bos": Parameter(_choice(BOS_POLICIES), "tokenizer"),
     "chat": Parameter(_flag, False),
-    "metric": Parameter(_row(METRICS, "score"), DEFAULT_METRIC, "heads"),
+    "metric": Parameter(_row(METRICS, "score"), DEFAULT_METRIC, "heads ablation"),
     "rule": Parameter(_choice(("share", "value")), "share", "heads"),
     "share": Parameter(_number(0, 100), 20.0, "heads"),
     "threshold": Parameter(_number(-1e9, 1e9), 0.0, "heads"),
     "shows": Parameter(_choice(("score", "inactive")), "score", "heads"),
-    "head": Parameter(_head, "", "heads"),
+    "head": Parameter(_head, "", "heads ablation"),
     "panel": Parameter(_choice(PANELS), "distribution", "heads"),
-    "picture": Parameter(_choice(("svg", "png")), "svg", "heads"),
+    "picture": Parameter(_choice(("svg", "png")), "svg", "heads ablation"),
+    "target": Parameter(_choice(TARGETS), "loss", "ablation"),
+    "off": Parameter(_number(0, 100), 20.0, "ablation"),
+    "by": Parameter(_choice(("head", "group")), "head", "ablation"),
+    "even": Parameter(_flag, False, "ablation"),
+    "draws": Parameter(_whole(1, 100), 3, "ablation"),
+    "scoring": Parameter(_choice(("auto", "letter", "text")), "auto", "ablation"),
+    "shots": Parameter(_choice(SHOTS), "auto", "ablation"),
+    "each": Parameter(_whole(0, 1_000), 0, "ablation"),
     "inside": Parameter(_flag, False, "heads"),
     "input": Parameter(_whole(0, 1_999), 0, "heads"),
 }
@@ -160,7 +171,9 @@ def written(values: Mapping[str, Any], page: str = "", *, defaults: bool) -> dic
     shown = {}
     for name, parameter in VIEW.items():
         value = values.get(name, parameter.default)
-        if parameter.page not in ("", page) or (value == parameter.default and not defaults):
+        if (parameter.pages and page not in parameter.pages.split()) or (
+            value == parameter.default and not defaults
+        ):
             continue
         if isinstance(value, bool):
             shown[name] = "true" if value else "false"

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from headviz.analysis.choose import By, HeadSet, choose, random_sets
+from headviz.analysis.metrics import METRICS, threshold_at
 from headviz.analysis.paired import (
     MeanChange,
     PairedChange,
@@ -22,7 +23,7 @@ from headviz.analysis.paired import (
     paired_change,
     paired_mean,
 )
-from headviz.errors import BadInput
+from headviz.errors import BadInput, lookup
 from headviz.types import (
     Ablation,
     DataRef,
@@ -41,9 +42,11 @@ Measured = QuestionScores | TextLosses
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A static set of heads, switched off on every input.
+    """Which heads are switched off, where they were chosen, and where it is measured.
 
-    chosen_on: the text whose mean scores choose the heads; measured on `questions` or on `text`, one of the two
+    mode:      `static`: one set of heads on every input; `per-input`: the paper's rule, heads whose score on the very input
+               lies beyond the threshold, which is the quantile of `share` over all scores on `chosen_on`
+    chosen_on: the text whose scores choose; measured on `questions` or on `text`, one of the two
     share:     asked share of heads, 0..1; by whole KV groups or by head; per_layer: the same number in every layer
     replace:   what stands in for a head's output; draws: random sets of each kind beside it, from `seed`
     """
@@ -52,6 +55,7 @@ class Plan:
     chosen_on: DataRef
     metric: str
     share: float
+    mode: Literal["static", "per-input"] = "static"
     by: By = "head"
     per_layer: bool = False
     questions: QuestionsRef | None = None
@@ -61,6 +65,7 @@ class Plan:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        lookup(METRICS, self.metric, "score")
         if (self.questions is None) == (self.text is None):
             raise BadInput("Heads are measured on questions or on text: give one of the two.")
         if self.draws < 0:
@@ -93,6 +98,26 @@ def measuring(plan: Plan, off: HeadSet | None) -> MeasureRequest:
     return MeasureRequest(model=plan.model, questions=plan.questions, text=plan.text, ablation=ablation)
 
 
+def measuring_per_input(plan: Plan, table: ScoreTable) -> MeasureRequest:
+    """The measurement under the paper's rule; zero replaces, as there."""
+    threshold = threshold_at(table.per_input(plan.metric), plan.metric, plan.share)
+    rule = Ablation(mode="per-input", metric=plan.metric, threshold=threshold)
+    return MeasureRequest(model=plan.model, questions=plan.questions, text=plan.text, ablation=rule)
+
+
+def controls_per_input(plan: Plan, rate: float) -> tuple[MeasureRequest, ...]:
+    """Each head off with probability `rate` on each input, `plan.draws` times: the paper's Random."""
+    return tuple(
+        MeasureRequest(
+            model=plan.model,
+            questions=plan.questions,
+            text=plan.text,
+            ablation=Ablation(mode="random-per-input", rate=rate, seed=plan.seed + i),
+        )
+        for i in range(plan.draws)
+    )
+
+
 def controls(plan: Plan, off: HeadSet) -> dict[str, tuple[MeasureRequest, ...]]:
     """As many random heads, `plan.draws` times: anywhere, and with the same number in each layer."""
     if not plan.draws or not off.heads:
@@ -122,10 +147,11 @@ def same_inputs(plan: Plan) -> bool:
 
 
 def loss_change(before: TextLosses, after: TextLosses) -> MeanChange:
-    """Change in mean next-token loss, nats a token, interval by document."""
-    return paired_mean(
-        before.loss / before.predicted, after.loss / after.predicted, before.cluster, weights=before.predicted
-    )
+    """Change in mean next-token loss, nats a token, interval by document; inputs of one token predict nothing."""
+    some = before.predicted > 0
+    weights = before.predicted[some]
+    one, other = (measured.loss[some] / weights for measured in (before, after))
+    return paired_mean(one, other, before.cluster[some], weights=weights)
 
 
 def correct(scores: QuestionScores, scoring: str) -> np.ndarray:
@@ -158,12 +184,15 @@ def headline(plan: Plan, before: Measured, after: Measured) -> tuple[float, floa
 
 def report(
     plan: Plan,
-    off: HeadSet,
+    off: HeadSet | None,
     before: Measured,
     after: Measured,
     random: dict[str, list[Measured]] | None = None,
 ) -> dict[str, Any]:
-    """What the command line writes: shares are fractions, losses nats, `change` is ablated − baseline."""
+    """What the command line writes: shares are fractions, losses nats, `change` is ablated − baseline.
+
+    off: the static set; None under the per-input rule, whose share is what was measured
+    """
     on_text = isinstance(before, TextLosses)
     main = loss_change(before, after) if on_text else accuracy_change(before, after, plan.questions.scoring)
     worse = "higher" if on_text else "lower"
@@ -179,15 +208,18 @@ def report(
         "interval": main.method,
         "n": main.n,
         "share_asked": plan.share,
-        "share_off": off.share,
-        "heads_off": off.count,
-        "heads": [list(pair) for pair in off.heads],
+        "share_off": float(after.off_share.mean()) if off is None else off.share,
+        "mode": plan.mode,
         "replace": plan.replace,
         "chosen_on": plain(plan.chosen_on),
         "measured_on": plain(plan.text if on_text else plan.questions),
         "same_inputs": same_inputs(plan),
         "random": {},
     }
+    if off is None:
+        tree["off_sets"] = dict(after.off_sets)
+    else:
+        tree |= {"heads_off": off.count, "heads": [list(pair) for pair in off.heads]}
     if on_text:
         tree["clusters"] = main.clusters
     else:

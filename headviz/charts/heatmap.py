@@ -29,6 +29,7 @@ def head_map(
     reason: str = "",
     provenance: str = "",
     limits: Limits | None = None,
+    marked: str = "inactive",
 ) -> go.Figure:
     """Map of one score.
 
@@ -36,11 +37,12 @@ def head_map(
     inactive: (L, H) bool, drawn as hatching; share: (L, H) share of inputs inactive, for the hover
     classes: (L, H) str for the hover; selected: (layer, head), outlined
     limits: ends of the colours in the score's unit; by default what `scales.limits` says for these values
+    marked: what the hatching means, for the key
     """
     scale = scales.scale_for(row)
     hover = _hover(values, row, geometry, inactive, share, classes, reason)
     key = (
-        [] if inactive is None else [f"╱ inactive: {fmt.count(int(np.sum(inactive)), int(np.size(values)))}"]
+        [] if inactive is None else [f"╱ {marked}: {fmt.count(int(np.sum(inactive)), int(np.size(values)))}"]
     )
     return cell_map(
         values,

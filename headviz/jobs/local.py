@@ -75,6 +75,7 @@ class Jobs:
         self.store = Store(ours.home / "results", ours.store_limit)
         self.lane = Lane(ours, command)
         self.board = Board(self.folder)
+        self._here: Resources | None = None
 
     # -------------------------------------------------------------------------------------------- ask and look
 
@@ -245,9 +246,10 @@ class Jobs:
         return self.run_here(self._named(digest).request(), watch)
 
     def _run(self, attempt: Attempt, watch: Watch, holder: str) -> None:
-        resources = Resources(self.settings, prepare_process(self.settings))
+        if self._here is None:  # kept: a command that measures twenty sets loads the model once
+            self._here = Resources(self.settings, prepare_process(self.settings))
         with logged(attempt), pulse(attempt, holder):
-            carry_out(attempt, resources, also=watch)
+            carry_out(attempt, self._here, also=watch)
 
     def _wait(self, job: JobFolder, watch: Watch) -> None:
         seen = look(job)

@@ -5,13 +5,15 @@ parts.py      page head, the computed sentence, charts, provenance
 answers.py    requests: nothing yet, working, failed, done
 threshold.py  which score and how strict: controls over a map, and the sentence they give
 one_head.py   picking a head, its scores in depth, what it attends to
+measurements.py  of an ablation: what is measured, what is wanted, and the sentence it gives
 take_away.py  downloads and "show the code"
 """
 
-from headviz.ui.answers import answer, cached, jobs_indicator
+from headviz.ui.answers import answer, cached, gather, jobs_indicator, working_on
 from headviz.ui.parts import (
     chart,
     describe,
+    measured_text,
     page_head,
     provenance,
     provenance_text,
@@ -20,8 +22,10 @@ from headviz.ui.parts import (
     token_strip,
 )
 from headviz.ui.state import (
+    data_ref,
     holder,
     keyed,
+    model_ref,
     put,
     score_request,
     show,
@@ -37,10 +41,14 @@ __all__ = [
     "answer",
     "cached",
     "chart",
+    "data_ref",
     "describe",
+    "gather",
     "holder",
     "jobs_indicator",
     "keyed",
+    "measured_text",
+    "model_ref",
     "page_head",
     "provenance",
     "provenance_text",
@@ -56,4 +64,5 @@ __all__ = [
     "theme",
     "token_strip",
     "value",
+    "working_on",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from headviz.charts.fmt import duration
@@ -11,7 +13,7 @@ from headviz.types import Request, Result
 from headviz.ui.state import holder
 
 
-@st.cache_resource(max_entries=16, show_spinner=False)
+@st.cache_resource(max_entries=256, show_spinner=False)
 def _kept(digest: str, _request: Request) -> Result:
     result = local.result(_request)
     if result is None:
@@ -51,6 +53,53 @@ def answer(request: Request, *, start: bool, button: str, empty: str) -> Result 
     else:
         _working(job.digest)
     return None
+
+
+def gather(requests: Sequence[Request], *, start: bool) -> dict[str, Result]:
+    """The answers that are there, by digest; with `start`, what is missing is queued.
+
+    What this browser session had asked for before, no longer wants, and no worker has begun, is taken back: of a slider
+    only the newest position is measured.
+    """
+    there: dict[str, Result] = {}
+    asked = st.session_state.setdefault("headviz_asked", set())
+    wanted = {job_digest(request): request for request in requests}
+    for digest, request in wanted.items():
+        if (found := cached(request)) is not None:
+            there[digest] = found
+        elif start and local.view(digest) is None:
+            local.ask(request, holder())
+            asked.add(digest)
+    if start:
+        for digest in [digest for digest in asked if digest not in wanted]:
+            local.withdraw(digest, holder())
+            asked.discard(digest)
+    return there
+
+
+@st.fragment(run_every=0.7)
+def working_on(digests: tuple[str, ...]) -> None:
+    """One line for several jobs: how many are left, what the running one does. The page reruns as answers come in."""
+    jobs = [job for digest in digests if (job := local.hold(digest, holder())) is not None]
+    if any(job.state == "done" for job in jobs) or not jobs:
+        st.rerun()
+    failed = [job for job in jobs if job.state == "failed"]
+    for job in failed[:1]:
+        _ended(job)
+    left = [job for job in jobs if job.state not in ("failed", "cancelled")]
+    if not left:
+        return
+    now = next((job for job in left if job.state == "running"), left[0])
+    with st.container(border=True, key="working"):
+        line, button = st.columns([6, 1], vertical_alignment="center")
+        line.progress(
+            min(1.0, now.done / now.total) if now.total else 0.0,
+            text=f"{len(left)} to measure · {_progress_text(now)}",
+        )
+        if button.button("Cancel", key="cancel_all", width="stretch"):
+            for job in left:
+                local.cancel(job.digest, holder())
+            st.rerun()
 
 
 def _unreadable(request: Request) -> None:

@@ -13,7 +13,16 @@ from headviz.charts import fmt, tables
 from headviz.data import corpora
 from headviz.errors import HeadvizError
 from headviz.models import catalog
-from headviz.types import HeadPattern, PatternRequest, Request, ScoreTable, head_name
+from headviz.types import (
+    HeadPattern,
+    MeasureRequest,
+    PatternRequest,
+    QuestionScores,
+    Request,
+    ScoreTable,
+    TextLosses,
+    head_name,
+)
 from headviz.ui.state import through_router, value
 
 _COPY = """
@@ -114,6 +123,20 @@ def provenance_text(result: ScoreTable | HeadPattern) -> str:
     return f"{tables.caption(made, result)} · {made.device}, {made.threads} threads · self-check, worst error: {checked}"
 
 
+def measured_text(result: QuestionScores | TextLosses) -> str:
+    """One line for measurements: model, number format, what was measured, where, how long."""
+    made = result.provenance
+    model = made.request["model"]
+    if isinstance(result, TextLosses):
+        what = f"{len(result.loss)} inputs of {len(set(result.cluster.tolist()))} documents"
+    else:
+        what = f"{len(result.answer):,} questions in {len(result.subjects)} subjects"
+    return (
+        f"{model['name']}@{model['revision'][:7]} · {model['dtype']} · {what} · {fmt.duration(made.seconds)} a run · "
+        f"{made.device}, {made.threads} threads · request {made.digest[:12]}"
+    )
+
+
 def token_strip(pieces: list[str]) -> None:
     """Tokens one after another, borders visible, spaces and newlines as signs."""
     signs = str.maketrans({" ": "·", "\n": "⏎", "\t": "⇥"})
@@ -129,6 +152,17 @@ def describe(request: Request | None) -> str:
     if request is None:
         return "written by another version of headviz"
     model = request.model
+    if isinstance(request, MeasureRequest):
+        on = (
+            corpora.describe(request.text)
+            if request.text
+            else f"{request.questions.source}, {len(request.questions.subjects)} subjects"
+        )
+        off = request.ablation
+        what = {"none": "as it is", "static": f"{len(off.heads)} heads off, {off.replace}"}.get(
+            off.mode, off.mode
+        )
+        return " · ".join([what, catalog.label(model), model.dtype, on])
     words = [catalog.label(model), model.dtype, corpora.describe(request.data)]
     if isinstance(request, PatternRequest):
         words.insert(0, f"{head_name(request.layer, request.head)} on input {request.input}")

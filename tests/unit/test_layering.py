@@ -51,9 +51,17 @@ MAY_IMPORT = {
 
 # What a page may take from the packages that also hold torch code: the tables.
 TABLES = {
+    "headviz.analysis.ablation",
+    "headviz.analysis.choose",
+    "headviz.analysis.headfile",
     "headviz.analysis.metrics",
+    "headviz.analysis.paired",
+    "headviz.analysis.points",
+    "headviz.analysis.published",
+    "headviz.analysis.tolerance",
     "headviz.data.corpora",
     "headviz.data.own_text",
+    "headviz.data.questions",
     "headviz.models.architectures",
     "headviz.models.catalog",
 }

@@ -32,6 +32,14 @@ CHANGED = {
     "head": "L03.H07",
     "panel": "ranking",
     "picture": "png",
+    "target": "quiz",
+    "off": 10.0,
+    "by": "group",
+    "even": True,
+    "draws": 20,
+    "scoring": "text",
+    "shots": "0",
+    "each": 5,
     "inside": True,
     "input": 2,
 }
@@ -43,9 +51,12 @@ def test_every_parameter_is_tried_here():
 
 
 def test_a_link_gives_back_every_value_exactly():
-    values, ignored = read_url(dict(parse_qsl(query(CHANGED, "heads"))))
-    assert ignored == []
-    assert values == CHANGED
+    back = {}
+    for page in ("heads", "ablation"):
+        values, ignored = read_url(dict(parse_qsl(query(CHANGED, page))))
+        assert ignored == []
+        back |= values
+    assert back == CHANGED
 
 
 def test_a_link_writes_defaults_too_and_the_address_bar_does_not():

@@ -1,0 +1,164 @@
+"""Plans of ablation: what they ask for, and what their answers say."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from headviz.analysis import ablation
+from headviz.analysis.ablation import Plan
+from headviz.analysis.metrics import threshold_at
+from headviz.errors import BadInput
+from headviz.jobs.kinds import KINDS
+from headviz.types import DataRef, ModelRef, QuestionScores, QuestionsRef, TextLosses, digest
+from tests.fakes import fake_provenance, fake_table
+
+MODEL = ModelRef(source="bundled", name="smollm2", revision="r", dtype="float32")
+TRAIN = DataRef(corpus="docstrings", revision="a", part="train")
+HELD_OUT = DataRef(corpus="docstrings", revision="b", part="held-out")
+QUIZ = QuestionsRef(source="quiz", revision="c", subjects=("animals",), shots=0, scoring="text")
+TABLE = fake_table()
+
+
+def plan(**changes) -> Plan:
+    return dataclasses.replace(
+        Plan(model=MODEL, chosen_on=TRAIN, metric="ahon_ln", share=0.2, text=HELD_OUT), **changes
+    )
+
+
+def losses(shift=0.0, documents=24, seed=0) -> TextLosses:
+    rng = np.random.default_rng(seed)
+    predicted = rng.integers(20, 60, documents).astype(np.int32)
+    return TextLosses(
+        loss=predicted * (3.5 + rng.normal(0, 0.4, documents) + shift),
+        predicted=predicted,
+        by_position=np.full(60, 3.5),
+        cluster=np.arange(documents, dtype=np.int32),
+        documents=tuple(f"d{i}" for i in range(documents)),
+        off_share=np.full(documents, 0.2, np.float32),
+        off_sets={},
+        provenance=fake_provenance(),
+    )
+
+
+def answers(right: list[bool], subjects=2) -> QuestionScores:
+    """Choice 1 is always the right one; where `right`, it has the highest log-probability."""
+    logprob = np.log(np.array([[0.2, 0.5, 0.1] if r else [0.5, 0.2, 0.1] for r in right]))
+    n = len(right)
+    return QuestionScores(
+        subjects=tuple(f"s{i}" for i in range(subjects)),
+        subject=(np.arange(n) % subjects).astype(np.int32),
+        index=np.arange(n, dtype=np.int32),
+        answer=np.ones(n, np.int32),
+        logprob=logprob,
+        length=np.ones((n, 3), np.int32),
+        off_share=np.full(n, 0.2, np.float32),
+        off_sets={},
+        provenance=fake_provenance(),
+    )
+
+
+def test_the_baseline_is_the_same_request_for_every_plan():
+    one = ablation.measuring(plan(), None)
+    other = ablation.measuring(plan(metric="awft", share=0.3, replace="mean", draws=3), None)
+    nothing = ablation.measuring(plan(share=0.0), ablation.chosen(plan(share=0.0), TABLE))
+    assert digest(one, 1) == digest(other, 1) == digest(nothing, 1)
+
+
+def test_two_scores_that_choose_the_same_heads_share_a_measurement():
+    off = ablation.chosen(plan(), TABLE)
+    assert ablation.measuring(plan(), off) == ablation.measuring(plan(metric="awft"), off)
+
+
+def test_the_chosen_set_is_the_most_inactive_share():
+    off = ablation.chosen(plan(), TABLE)
+    assert off.count == 54
+    means = TABLE.mean("ahon_ln")
+    assert means[off.mask()].max() <= means[~off.mask()].min()
+
+
+def test_mean_replacement_says_where_the_mean_is_from():
+    off = ablation.chosen(plan(), TABLE)
+    assert ablation.measuring(plan(replace="mean"), off).ablation.means_on == TRAIN
+    assert ablation.measuring(plan(), off).ablation.means_on is None
+
+
+def test_controls_have_as_many_heads_and_as_many_in_each_layer():
+    off = ablation.chosen(plan(), TABLE)
+    drawn = ablation.controls(plan(draws=4), off)
+    for kind in ("uniform", "layer_matched"):
+        assert len(drawn[kind]) == 4
+        assert len({request.ablation.heads for request in drawn[kind]}) == 4
+        assert all(len(request.ablation.heads) == off.count for request in drawn[kind])
+    for request in drawn["layer_matched"]:
+        per_layer = np.bincount([layer for layer, _ in request.ablation.heads], minlength=30)
+        assert (per_layer == off.per_layer()).all()
+    assert ablation.controls(plan(), off) == {"uniform": (), "layer_matched": ()}
+
+
+def test_the_papers_rule_asks_with_the_quantile_over_all_inputs():
+    request = ablation.measuring_per_input(plan(mode="per-input"), TABLE)
+    assert request.ablation.threshold == threshold_at(TABLE.per_input("ahon_ln"), "ahon_ln", 0.2)
+    drawn = ablation.controls_per_input(plan(mode="per-input", draws=2), 0.17)
+    assert [r.ablation.seed for r in drawn] == [0, 1]
+    assert drawn[0].ablation.rate == 0.17
+
+
+@pytest.mark.parametrize(
+    ("chosen_on", "text", "same"),
+    [
+        (TRAIN, HELD_OUT, False),
+        (HELD_OUT, HELD_OUT, True),
+        (dataclasses.replace(TRAIN, revision="b", part="all"), HELD_OUT, True),
+        (dataclasses.replace(HELD_OUT, part="train"), HELD_OUT, False),
+        (HELD_OUT, dataclasses.replace(HELD_OUT, corpus="stdlib-code"), False),
+    ],
+)
+def test_same_inputs_are_flagged(chosen_on, text, same):
+    assert ablation.same_inputs(plan(chosen_on=chosen_on, text=text)) is same
+
+
+def test_report_of_a_loss():
+    off = ablation.chosen(plan(), TABLE)
+    random = {"uniform": [losses(0.8), losses(0.6)], "layer_matched": []}
+    tree = ablation.report(plan(draws=2), off, losses(), losses(0.25), random)
+    assert tree["change"] == pytest.approx(0.25)
+    assert tree["ci_low"] <= 0.25 <= tree["ci_high"]
+    assert (tree["share_asked"], tree["share_off"], tree["heads_off"]) == (0.2, 0.2, 54)
+    assert tree["random"]["uniform"]["mean"] == pytest.approx(0.7)
+    assert (tree["random"]["uniform"]["n"], tree["random"]["uniform"]["better"]) == (2, 0)
+    assert tree["chosen_on"]["part"] == "train"
+    assert tree["measured_on"]["part"] == "held-out"
+
+
+def test_report_of_questions():
+    before = answers([True] * 30 + [False] * 10)
+    after = answers([True] * 24 + [False] * 16)
+    tree = ablation.report(
+        plan(text=None, questions=QUIZ), ablation.chosen(plan(), TABLE), before, after, {"uniform": [after]}
+    )
+    assert tree["baseline"] == 0.75
+    assert tree["change"] == pytest.approx(-0.15)
+    assert (tree["lost"], tree["gained"]) == (6, 0)
+    assert tree["logprob"]["change"] < 0
+    assert tree["kl"] > 0
+    assert {row["subject"] for row in tree["subjects"]} == {"s0", "s1"}
+    assert tree["at_chance"] is True, "the commonest answer is always right here"
+
+
+def test_text_scoring_divides_by_the_tokens():
+    scores = dataclasses.replace(
+        answers([True]), logprob=np.array([[-1.0, -1.5, -9.0]]), length=np.array([[1, 3, 1]], np.int32)
+    )
+    assert ablation.correct(scores, "text").tolist() == [True]
+    assert ablation.correct(scores, "letter").tolist() == [False]
+
+
+@pytest.mark.parametrize("changes", [{"text": None}, {"questions": QUIZ}, {"draws": -1}])
+def test_a_plan_that_measures_on_nothing_or_on_both_is_refused(changes):
+    with pytest.raises(BadInput):
+        plan(**changes)
+
+
+def test_measurements_are_a_kind_of_job():
+    assert KINDS["measure"].request is type(ablation.measuring(plan(), None))

@@ -145,7 +145,16 @@ class MeasureRequest:
     ablation: Ablation
 
 
-Request = ScoreRequest | PatternRequest | MeasureRequest
+@dataclass(frozen=True, kw_only=True)
+class GradientRequest:
+    """How steeply the loss on some text depends on every head: answered by `HeadGradients`."""
+
+    kind: ClassVar[str] = "gradient"
+    model: ModelRef
+    data: DataRef
+
+
+Request = ScoreRequest | PatternRequest | MeasureRequest | GradientRequest
 
 
 # ----------------------------------------------------------------------------------------------------- results
@@ -302,10 +311,19 @@ class TextLosses(_ReadOnlyArrays):
     provenance: Provenance
 
 
-Result = ScoreTable | HeadPattern | QuestionScores | TextLosses
+@dataclass(frozen=True, kw_only=True)
+class HeadGradients(_ReadOnlyArrays):
+    """values: (L, H) float64, mean over inputs of |∂ loss / ∂ gate| at 1 (Michel et al. 2019). An order, never nats."""
+
+    values: np.ndarray
+    geometry: Geometry
+    provenance: Provenance
+
+
+Result = ScoreTable | HeadPattern | QuestionScores | TextLosses | HeadGradients
 
 RESULTS: dict[str, type] = {
-    cls.__name__: cls for cls in (ScoreTable, HeadPattern, QuestionScores, TextLosses)
+    cls.__name__: cls for cls in (ScoreTable, HeadPattern, QuestionScores, TextLosses, HeadGradients)
 }
 
 

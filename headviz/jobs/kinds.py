@@ -8,7 +8,17 @@ from typing import Any
 
 from headviz.analysis.metrics import METHOD_VERSIONS
 from headviz.errors import BadInput, lookup
-from headviz.types import SCHEMA, MeasureRequest, PatternRequest, Request, ScoreRequest, build, digest, plain
+from headviz.types import (
+    SCHEMA,
+    GradientRequest,
+    MeasureRequest,
+    PatternRequest,
+    Request,
+    ScoreRequest,
+    build,
+    digest,
+    plain,
+)
 
 
 @dataclass(frozen=True)
@@ -63,6 +73,15 @@ KINDS: dict[str, Kind] = {
             version=METHOD_VERSIONS["measure"],
             lane="live",
             title="Measure with heads off",
+        ),
+        Kind(
+            kind="gradient",
+            request=GradientRequest,
+            run="headviz.analysis.gradient:run_gradient",
+            result="HeadGradients",
+            version=METHOD_VERSIONS["gradient"],
+            lane="live",
+            title="Order heads by their gradient",
         ),
     )
 }

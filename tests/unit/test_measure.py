@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from headviz.analysis import answering, means, measure, switching
+from headviz.analysis.gradient import run_gradient
 from headviz.analysis.measure import run_measure
 from headviz.analysis.metrics import METRICS
 from headviz.codec import pack, unpack
@@ -18,7 +19,7 @@ from headviz.errors import BadInput, Cancelled, Failure, UnknownName
 from headviz.models.architectures import FAMILIES, family_of, geometry
 from headviz.models.loading import Loaded
 from headviz.settings import Settings
-from headviz.types import Ablation, MeasureRequest, ModelRef, Silent
+from headviz.types import Ablation, GradientRequest, MeasureRequest, ModelRef, Silent
 from tests import reference, tiny, tiny_tokenizer
 from tests.checkpoints import Recorder
 
@@ -422,3 +423,10 @@ def test_answers_are_read_in_order():
         full = model.lm_head(hidden).log_softmax(-1)
     expected = [full[2, 1], full[3, 2], full[2, 1], full[3, 3], full[8, 4]]
     np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_the_gradient_order_is_an_answer_too(llama):
+    result = run_gradient(GradientRequest(model=MODEL, data=llama.text), llama)
+    assert result.values.shape == (2, 4)
+    assert (result.values > 0).all()
+    np.testing.assert_array_equal(unpack(pack(result)).values, result.values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from headviz.analysis.batches import batches
-from headviz.analysis.packs import packs
+from headviz.analysis.packs import Branch, packs
 from headviz.analysis.scoring import available
 from headviz.analysis.switching import Switch, each_alone, run_batch
 from headviz.data.inputs import Inputs
@@ -63,42 +64,66 @@ class Answers:
 
 
 def answer_packed(rows: Sequence[Row], loaded: Any, switch: Switch, answers: Answers, watch: Watch) -> None:
-    """Static sets: what a subject's prompts begin with runs once, and prompts run without padding."""
+    """Static sets: what prompts share runs once, and nothing is padded."""
     with packed(loaded.model, gates=switch.whole, watch=watch, means=switch.means) as watching:
-        for pack, shared in _with_prefix(rows, loaded, watching):
+        for group, shared in _with_prefix(rows, loaded, watching):
             answers.report(watch)
             skip = shared.length if shared is not None else 0
-            hidden = watching.pack([rows[number].tokens[skip:] for number in pack], shared)  # (N, M)
-            ends = np.cumsum([len(rows[number].tokens) - skip for number in pack])
-            answers.take(pack, read_answers(loaded, hidden, [rows[number] for number in pack], ends))
+            inputs, parents, places = _laid_out(rows, group, skip)
+            hidden = watching.pack(inputs, shared, parents)  # (N, M)
+            numbers = [number for branch in group for number in branch.rows]
+            answers.take(numbers, read_answers(loaded, hidden, [rows[number] for number in numbers], places))
 
 
-def _with_prefix(rows: Sequence[Row], loaded: Any, watching: Packed) -> Iterator[tuple[list[int], Any]]:
-    """(numbers of rows, their shared beginning or None), pack by pack."""
-    plan = packs(rows, loaded.geometry, loaded.device, available(loaded.device), alone=watching.alone)
-    whole = []
-    for pack in plan:
-        beginning = rows[pack.groups[0][0]].tokens[: pack.prefix]
-        longest = max(len(rows[number].tokens) for group in pack.groups for number in group)
-        shared = watching.prefix(beginning, longest) if pack.prefix else None
-        if shared is None and pack.prefix:
-            whole.append(pack)  # this model cannot share: as they are, whole
-            continue
+def _laid_out(
+    rows: Sequence[Row], group: Sequence[Branch], skip: int
+) -> tuple[list[tuple[int, ...]], list[int | None], list[list[int]]]:
+    """(inputs, parents) for `Packed.pack`, and for every row of the group where its answers are read."""
+    inputs: list[tuple[int, ...]] = []
+    parents: list[int | None] = []
+    places: list[list[int]] = []
+    at = 0
+    for branch in group:
+        trunk, parent = range(at, at + branch.trunk), None
+        if branch.trunk:
+            parent = len(inputs)
+            inputs.append(rows[branch.rows[0]].tokens[skip : skip + branch.trunk])
+            parents.append(None)
+            at += branch.trunk
+        for number in branch.rows:
+            tail = rows[number].tokens[skip + branch.trunk :]
+            if tail:  # where an answer is one token, all there is to run is the trunk
+                inputs.append(tail)
+                parents.append(parent)
+            path = [*trunk, *range(at, at + len(tail))]
+            at += len(tail)
+            places.append(path[-len(rows[number].reads[0].targets) :])
+    return inputs, parents, places
+
+
+def _with_prefix(
+    rows: Sequence[Row], loaded: Any, watching: Packed
+) -> Iterator[tuple[tuple[Branch, ...], Any]]:
+    """(what runs together, its shared beginning or None), pack by pack."""
+    room = (loaded.geometry, loaded.device, available(loaded.device))
+    left: list[int] = []
+    possible = True
+    for pack in packs(rows, *room, alone=watching.alone):
+        numbers = [number for group in pack.groups for branch in group for number in branch.rows]
+        shared = None
+        if pack.prefix:
+            longest = max(len(rows[number].tokens) for number in numbers)
+            beginning = rows[numbers[0]].tokens[: pack.prefix]
+            shared = watching.prefix(beginning, longest) if possible else None
+            if shared is None:  # this model cannot share: whole, later, and no use in trying again
+                possible = False
+                left += numbers
+                continue
         for group in pack.groups:
             yield group, shared
-    left = sorted(number for pack in whole for group in pack.groups for number in group)
-    if left:
-        again = packs(
-            [rows[number] for number in left],
-            loaded.geometry,
-            loaded.device,
-            available(loaded.device),
-            alone=watching.alone,
-            share=False,
-        )
-        for pack in again:
-            for group in pack.groups:
-                yield [left[number] for number in group], None
+    for pack in packs([rows[number] for number in left], *room, alone=watching.alone, share=False):
+        for group in pack.groups:
+            yield tuple(replace(b, rows=tuple(left[n] for n in b.rows)) for b in group), None
 
 
 def answer_each(
@@ -113,34 +138,38 @@ def answer_each(
             hidden = run_batch(watching, switch, inputs, batch, loaded)  # (B, T, M)
             off[batch] = switch.end()
             T = hidden.shape[1]
-            ends = np.arange(len(batch)) * T + inputs.lengths[batch]
-            answers.take(
-                batch.tolist(), read_answers(loaded, hidden.flatten(0, 1), [rows[i] for i in batch], ends)
-            )
+            mine = [rows[number] for number in batch]
+            ends = (np.arange(len(batch)) * T + inputs.lengths[batch]).tolist()
+            places = [
+                range(end - len(row.reads[0].targets), end) for row, end in zip(mine, ends, strict=True)
+            ]
+            answers.take(batch.tolist(), read_answers(loaded, hidden.flatten(0, 1), mine, places))
     return off
 
 
-def read_answers(loaded: Any, hidden: Tensor, rows: Sequence[Row], ends: np.ndarray) -> np.ndarray:
-    """Log-probabilities of all answer tokens of `rows`, in order. hidden (N, M); ends: one past each row's last token."""
-    places: list[int] = []  # rows of `hidden` that the LM head sees, each once
+def read_answers(
+    loaded: Any, hidden: Tensor, rows: Sequence[Row], places: Sequence[Sequence[int]]
+) -> np.ndarray:
+    """Log-probabilities of all answer tokens of `rows`, in order.
+
+    hidden (N, M); places: for each row, the rows of `hidden` after which its answers' tokens come
+    """
+    seen: dict[int, int] = {}  # row of `hidden` → its number among those that the LM head sees, each once
     which: list[int] = []
     targets: list[int] = []
-    for row, end in zip(rows, ends.tolist(), strict=True):
-        n = len(row.reads[0].targets)  # answers read from one input are equally long
+    for row, place in zip(rows, places, strict=True):
         for read in row.reads:
-            which += range(len(places), len(places) + n)
+            which += [seen.setdefault(at, len(seen)) for at in place]
             targets += read.targets
-        places += range(end - n, end)
-    order = np.argsort(which, kind="stable")
-    device = hidden.device
+    order = torch.from_numpy(np.argsort(which, kind="stable"))
     found = logprobs(
         loaded.model,
-        hidden[torch.tensor(places, device=device)],
-        torch.tensor(targets, device=device)[order],
-        torch.tensor(which, device=device)[order],
+        hidden[torch.tensor(list(seen), device=hidden.device)],
+        torch.tensor(targets)[order].to(hidden.device),
+        torch.tensor(which)[order].to(hidden.device),
     )
     back = np.empty(len(order))
-    back[order] = found.double().cpu().numpy()
+    back[order.numpy()] = found.double().cpu().numpy()
     return back
 
 

@@ -15,11 +15,21 @@ _WORTH = 16  # tokens saved below which a beginning is not worth a pass of its o
 
 
 @dataclass(frozen=True)
+class Branch:
+    """Rows of one question, by number. `trunk`: how many tokens after the pack's beginning all of them share and run once;
+    0 where each runs on its own. size: tokens that run."""
+
+    rows: tuple[int, ...]
+    trunk: int
+    size: int
+
+
+@dataclass(frozen=True)
 class Pack:
-    """Rows of one subject whose first `prefix` tokens are the same. groups: numbers of rows that run together."""
+    """Rows of one subject whose first `prefix` tokens are the same. groups: what runs together."""
 
     prefix: int
-    groups: tuple[tuple[int, ...], ...]
+    groups: tuple[tuple[Branch, ...], ...]
 
 
 def packs(
@@ -43,18 +53,20 @@ def packs(
         room = 1
     subjects: dict[str, list[int]] = {}
     for number, row in enumerate(rows):
-        subjects.setdefault("" if row.cut or not share else row.subject, []).append(number)
+        subjects.setdefault("" if row.cut or not share or alone else row.subject, []).append(number)
     found, whole = [], subjects.pop("", [])
     for numbers in subjects.values():
-        same = common_prefix(
-            [rows[n].tokens for n in numbers], max(len(rows[n].reads[0].targets) for n in numbers)
-        )
-        if same * (len(numbers) - 1) < _WORTH:
+        spare = max(len(rows[number].reads[0].targets) for number in numbers)
+        same = common_prefix([rows[number].tokens for number in numbers], spare)
+        branches = _branches(numbers, rows, same)
+        saved = sum(len(rows[number].tokens) for number in numbers) - same - sum(b.size for b in branches)
+        if not same or saved < _WORTH:
             whole += numbers
         else:
-            found.append(Pack(same, _groups(numbers, rows, same, room)))
+            found.append(Pack(same, _groups(branches, room)))
     if whole:
-        found.append(Pack(0, _groups(whole, rows, 0, room)))
+        single = [Branch((number,), 0, len(rows[number].tokens)) for number in whole]
+        found.append(Pack(0, _groups(single, room)))
     return found
 
 
@@ -66,15 +78,27 @@ def common_prefix(rows: Sequence[Sequence[int]], spare: int = 1) -> int:
     return max(0, min(same, shortest - spare))
 
 
-def _groups(numbers: Sequence[int], rows: Sequence[Row], skip: int, room: int) -> tuple[tuple[int, ...], ...]:
-    """In order, each group at most `room` tokens together, and at least one row."""
-    found: list[list[int]] = []
-    free = 0
+def _branches(numbers: Sequence[int], rows: Sequence[Row], skip: int) -> list[Branch]:
+    """One branch a question: what its rows share after `skip` tokens, and what each goes on with."""
+    questions: dict[int, list[int]] = {}
     for number in numbers:
-        length = len(rows[number].tokens) - skip
-        if not found or length > free:
+        questions.setdefault(rows[number].reads[0].question, []).append(number)
+    found = []
+    for mine in questions.values():
+        tails = [rows[number].tokens[skip:] for number in mine]
+        trunk = common_prefix(tails, spare=0) if len(tails) > 1 else 0
+        found.append(Branch(tuple(mine), trunk, trunk + sum(len(tail) - trunk for tail in tails)))
+    return found
+
+
+def _groups(branches: Sequence[Branch], room: int) -> tuple[tuple[Branch, ...], ...]:
+    """In order, each group at most `room` tokens together, and at least one branch."""
+    found: list[list[Branch]] = []
+    free = 0
+    for branch in branches:
+        if not found or branch.size > free:
             found.append([])
             free = room
-        found[-1].append(number)
-        free -= length
+        found[-1].append(branch)
+        free -= branch.size
     return tuple(map(tuple, found))

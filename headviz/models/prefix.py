@@ -7,7 +7,8 @@
 The tails lie one after the other in a single row. Every layer's linear maps see N tokens and no padding. Attention of a
 tail to itself is one fused causal call a tail; attention of all tails to the shared beginning is one fused call, with
 the N queries as one long sequence against one copy of its keys. Two softmaxes over disjoint keys, with their
-log-sum-exps, give exactly the softmax over all of them:
+log-sum-exps, give exactly the softmax over all of them. A tail may in turn go on where another tail of the same row, its
+parent, ends: the four answers to one question.
 
     o = (e^ℓ₁·o₁ + e^ℓ₂·o₂) / (e^ℓ₁ + e^ℓ₂)
 
@@ -49,6 +50,7 @@ class Packed(Probe):
         self._bounds: list[tuple[int, int]] = []
         self._positions: Tensor | None = None
         self._shared: Shared | None = None
+        self._parents: Sequence[int | None] = ()
         self._kept: list[tuple[Tensor, Tensor, Attention]] | None = None
 
     def prefix(self, tokens: Sequence[int], longest: int) -> Shared | None:
@@ -73,25 +75,38 @@ class Packed(Probe):
         keys, values = (tuple(fused.quick(layer[i]).contiguous() for layer in kept) for i in (0, 1))
         return Shared(len(tokens), keys, values)
 
-    def pack(self, inputs: Sequence[Sequence[int]], shared: Shared | None = None) -> Tensor:
+    def pack(
+        self,
+        inputs: Sequence[Sequence[int]],
+        shared: Shared | None = None,
+        parents: Sequence[int | None] = (),
+    ) -> Tensor:
         """What goes into the LM head for each token of `inputs`, one input after the other: (N, M).
 
         inputs: token ids, each at least one; with `shared` they go on where that ends
+        parents: for each input the number of an earlier one that it goes on from, or None; only with `shared`
         """
-        start, self._bounds = 0, []
-        for ids in inputs:
+        if any(parent is not None for parent in parents) and shared is None:
+            raise ValueError(
+                "inputs with parents need a shared beginning: without one they may not be possible"
+            )
+        start, self._bounds, positions = 0, [], []
+        offset = shared.length if shared is not None else 0
+        for number, ids in enumerate(inputs):
             self._bounds.append((start, start + len(ids)))
             start += len(ids)
-        offset = shared.length if shared is not None else 0
+            parent = parents[number] if parents else None
+            first = offset + (len(inputs[parent]) if parent is not None else 0)
+            positions.append(torch.arange(first, first + len(ids)))
         device = self.model.get_input_embeddings().weight.device
         row = torch.tensor([[token for ids in inputs for token in ids]], device=device)  # (1, N)
-        self._positions = torch.cat([torch.arange(offset, offset + len(ids)) for ids in inputs]).to(device)
+        self._positions = torch.cat(positions).to(device)
         more = {} if self.family.positions == "alibi" else {"position_ids": self._positions[None]}
-        self._shared = shared
+        self._shared, self._parents = shared, parents
         try:
             return self.model.base_model(input_ids=row, use_cache=False, **more).last_hidden_state[0]
         finally:
-            self._bounds, self._positions, self._shared = [], None, None
+            self._bounds, self._positions, self._shared, self._parents = [], None, None, ()
 
     @property
     def alone(self) -> bool:
@@ -111,19 +126,28 @@ class Packed(Probe):
         return Attended(self._merged(layer, *(fused.quick(x) for x in (q, k, v)), ask), None, None)
 
     def _merged(self, layer: int, q: Tensor, k: Tensor, v: Tensor, ask: Attention) -> Tensor:
-        """(1, H, N, D) attention to the shared beginning and to the input itself."""
+        """(1, H, N, D) attention to the shared beginning, to the parent, and to the input itself."""
         name = fused.choose(q, k, Attention(ask.scale), self._refused)
-        before, before_sum = fused.run(
-            name, q, self._shared.keys[layer], self._shared.values[layer], ask.scale, causal=False
-        )
         own = [
-            fused.run(name, *(x[:, :, a:b] for x in (q, k, v)), ask.scale) for a, b in self._bounds
+            _joined(self._own(name, number, q, k, v, ask.scale)) for number in range(len(self._bounds))
         ]  # (1, H, T, D) and (1, H, T) each
         self.kernels.add(name)
-        output = torch.cat([part for part, _ in own], 2)
-        own_sum = torch.cat([part for _, part in own], 2)
-        share = torch.sigmoid(before_sum - own_sum)[..., None]  # (1, H, N, 1) of the weight, on the beginning
-        return exact(output) + share * (exact(before) - exact(output))
+        output = torch.cat([part for part, _ in own], 2), torch.cat([part for _, part in own], 2)
+        keys, values = self._shared.keys[layer], self._shared.values[layer]
+        return _joined([output, fused.run(name, q, keys, values, ask.scale, causal=False)])[0]
+
+    def _own(
+        self, name: str, number: int, q: Tensor, k: Tensor, v: Tensor, scale: float
+    ) -> list[tuple[Tensor, Tensor]]:
+        """One input's attention to itself and, where it has one, to its parent."""
+        start, stop = self._bounds[number]
+        mine = q[:, :, start:stop]
+        found = [fused.run(name, mine, k[:, :, start:stop], v[:, :, start:stop], scale)]
+        parent = self._parents[number] if self._parents else None
+        if parent is not None:
+            start, stop = self._bounds[parent]
+            found.append(fused.run(name, mine, k[:, :, start:stop], v[:, :, start:stop], scale, causal=False))
+        return found
 
     def _first(self, T: int, device: torch.device) -> Tensor:
         return self._positions.to(device) == 0
@@ -137,6 +161,16 @@ def packed(
     watching = Packed(model, gates, watch, means)
     with attached(watching):
         yield watching
+
+
+def _joined(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """Outputs (1, H, T, D) and log-sum-exps (1, H, T) over disjoint keys, as those over all of the keys."""
+    (output, total), *others = parts
+    for other, other_total in others:
+        share = torch.sigmoid(other_total - total)[..., None]  # (1, H, T, 1) of the weight
+        output = exact(output) + share * (exact(other) - exact(output))
+        total = torch.logaddexp(total, other_total)
+    return output, total
 
 
 def _elastic(rope: object) -> bool:

@@ -419,7 +419,7 @@ def test_answers_are_read_in_order():
     model = tiny.build("llama")
     hidden = torch.randn(9, model.config.hidden_size, generator=torch.Generator().manual_seed(0))
     with torch.inference_mode():
-        found = answering.read_answers(SimpleNamespace(model=model), hidden, rows, np.array([4, 9]))
+        found = answering.read_answers(SimpleNamespace(model=model), hidden, rows, [[2, 3], [8]])
         full = model.lm_head(hidden).log_softmax(-1)
     expected = [full[2, 1], full[3, 2], full[2, 1], full[3, 3], full[8, 4]]
     np.testing.assert_allclose(found, expected, atol=1e-5)

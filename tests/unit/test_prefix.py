@@ -111,8 +111,8 @@ def test_log_probabilities_by_chunks_are_a_full_log_softmax(monkeypatch, chunk):
 # -------------------------------------------------------------------------------------------------------- plans
 
 
-def row(tokens, subject="a", cut=False, answers=1):
-    return Row(tuple(tokens), subject, (Read(0, 0, tuple(range(answers))),), cut)
+def row(tokens, question=0, subject="a", cut=False, answers=1):
+    return Row(tuple(tokens), subject, (Read(question, 0, tuple(range(answers))),), cut)
 
 
 SHAPE = geometry(tiny.build("llama").config)
@@ -129,21 +129,65 @@ def test_the_common_beginning_is_found_in_token_ids():
     assert common_prefix([(1,), (2,)]) == 0
 
 
+def numbers(pack):
+    return [[number for branch in group for number in branch.rows] for group in pack.groups]
+
+
 def test_every_row_runs_once_and_cut_rows_run_whole():
     same = list(range(30))
-    rows = [row([*same, i]) for i in range(5)] + [row([*same, 1], cut=True), row([7, 8], "b"), row([9], "b")]
+    rows = [row([*same, i], i) for i in range(5)] + [row([*same, 1], 5, cut=True)]
+    rows += [row([7, 8], 6, "b"), row([9], 7, "b")]
     found = plan(rows)
     assert [pack.prefix for pack in found] == [30, 0]
-    assert sorted(n for pack in found for group in pack.groups for n in group) == list(range(8))
-    assert set(found[1].groups[0]) == {5, 6, 7}
+    assert sorted(n for pack in found for group in numbers(pack) for n in group) == list(range(8))
+    assert set(numbers(found[1])[0]) == {5, 6, 7}
     assert [pack.prefix for pack in plan(rows, share=False)] == [0]
-    assert all(len(group) == 1 for pack in plan(rows, alone=True) for group in pack.groups)
+    assert all(len(group) == 1 for pack in plan(rows, alone=True) for group in numbers(pack))
+
+
+def test_rows_of_one_question_share_a_trunk():
+    rows = [
+        row([1, 2, *tail], q)
+        for q in (0, 1)
+        for tail in ([5 + q] * 9 + [3], [5 + q] * 9 + [4, 4], [5 + q] * 9)
+    ]
+    (found,) = plan(rows)
+    assert found.prefix == 2
+    assert [(b.rows, b.trunk, b.size) for b in found.groups[0]] == [((0, 1, 2), 9, 12), ((3, 4, 5), 9, 12)]
 
 
 def test_packs_keep_to_their_room():
-    rows = [row([*range(100), *[i] * 700], "a") for i in range(200, 207)]
+    rows = [row([*range(100), *[i] * 700], i) for i in range(200, 207)]
     (found,) = plan(rows)
     assert found.prefix == 100
     assert [len(group) for group in found.groups] == [2, 2, 2, 1]
     tight = packs(rows, SHAPE, "cpu", 1)
     assert all(len(group) == 1 for group in tight[0].groups)
+
+
+@pytest.mark.parametrize("case", sorted(set(tiny.CASES) - NEVER))
+def test_answers_that_go_on_from_one_question(case):
+    """Two questions with three answers each, in one pass after a shared beginning; each whole on its own."""
+    model, shape = tiny.build(case), geometry(tiny.build(case).config)
+    ids = tiny.tokens([60])[0][0].tolist()
+    start, first, second = ids[:20], ids[20:31], ids[31:38]
+    ends = [ids[38:40], ids[40:45], ids[45:46]]
+    gates, means = (
+        gate.without([x for x in OFF if x[1] < shape.heads], shape.layers, shape.heads),
+        make_means(model),
+    )
+    with probe(model, want=(), gates=gates, means=means) as watching:
+        alone = {
+            (n, i): watching.hidden(torch.tensor([start + question + end]))[0, 20:]
+            for n, question in enumerate((first, second)) for i, end in enumerate(ends)
+        }  # fmt: skip
+    with packed(model, gates=gates, watch=Silent(), means=means) as watching:
+        shared = watching.prefix(start, 60)
+        found = watching.pack([first, *ends, second, *ends], shared, [None, 0, 0, 0, None, 4, 4, 4])
+    near, at = {"atol": 1e-4, "rtol": 1e-4}, 0
+    for n, question in enumerate((first, second)):
+        torch.testing.assert_close(found[at : at + len(question)], alone[n, 0][: len(question)], **near)
+        at += len(question)
+        for i, end in enumerate(ends):
+            torch.testing.assert_close(found[at : at + len(end)], alone[n, i][len(question) :], **near)
+            at += len(end)

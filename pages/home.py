@@ -30,11 +30,11 @@ def three_things() -> None:
                 "Score it",
             ),
             (
-                "Watch and stop work",
-                "Everything that is computed is a job that goes on when you leave the page. What is finished stays: "
-                "the second visit costs nothing.",
-                "pages/jobs.py",
-                "Open the jobs",
+                "See what switching them off costs",
+                "A slider over the share of heads, the measured loss with its interval, and random heads beside it. "
+                "Heads are chosen on other text than is measured.",
+                "pages/ablation.py",
+                "Open the slider",
             ),
         ],
         strict=True,

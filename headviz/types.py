@@ -154,7 +154,21 @@ class GradientRequest:
     data: DataRef
 
 
-Request = ScoreRequest | PatternRequest | MeasureRequest | GradientRequest
+@dataclass(frozen=True, kw_only=True)
+class MapRequest:
+    """What it costs to switch off each head alone, on some text: answered by `HeadLosses`.
+
+    replace: `zero`, or `mean`: the head's mean output on `means_on`, as in `Ablation`
+    """
+
+    kind: ClassVar[str] = "map"
+    model: ModelRef
+    text: DataRef
+    replace: Literal["zero", "mean"] = "zero"
+    means_on: DataRef | None = None
+
+
+Request = ScoreRequest | PatternRequest | MeasureRequest | GradientRequest | MapRequest
 
 
 # ----------------------------------------------------------------------------------------------------- results
@@ -320,10 +334,33 @@ class HeadGradients(_ReadOnlyArrays):
     provenance: Provenance
 
 
-Result = ScoreTable | HeadPattern | QuestionScores | TextLosses | HeadGradients
+@dataclass(frozen=True, kw_only=True)
+class HeadLosses(_ReadOnlyArrays):
+    """Next-token losses on N inputs with each head off alone.
+
+    loss:      (N, L, H) float64, nats summed over the input's predicted tokens, with that head off
+    baseline:  (N,) float64, the same with nothing off; predicted: (N,) int32, how many tokens those are
+    cluster:   (N,) int32, inputs of one document share a number; documents: (N,) their names
+    """
+
+    loss: np.ndarray
+    baseline: np.ndarray
+    predicted: np.ndarray
+    cluster: np.ndarray
+    documents: tuple[str, ...]
+    geometry: Geometry
+    provenance: Provenance
+
+    def change(self) -> np.ndarray:
+        """(L, H) change in mean loss, nats a token: above 0, the model is worse without the head."""
+        return (self.loss - self.baseline[:, None, None]).sum(0) / self.predicted.sum()
+
+
+Result = ScoreTable | HeadPattern | QuestionScores | TextLosses | HeadGradients | HeadLosses
 
 RESULTS: dict[str, type] = {
-    cls.__name__: cls for cls in (ScoreTable, HeadPattern, QuestionScores, TextLosses, HeadGradients)
+    cls.__name__: cls
+    for cls in (ScoreTable, HeadPattern, QuestionScores, TextLosses, HeadGradients, HeadLosses)
 }
 
 

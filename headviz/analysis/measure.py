@@ -95,7 +95,7 @@ def _text_losses(request: MeasureRequest, loaded: Any, resources: Any, started: 
             hidden = run_batch(watching, switch, inputs, batch, loaded)  # (B, T, M)
             if off is not None:
                 off[batch] = switch.end()
-            _take_losses(losses, batch, hidden, inputs, loaded, watch)
+            token_losses(losses, batch, hidden, inputs, loaded, watch)
             done += len(batch)
             doing = f"measuring loss · {np.nanmean(losses):.3f} nats a token so far"
     watch.step(doing, N, N, "inputs")
@@ -115,10 +115,10 @@ def _text_losses(request: MeasureRequest, loaded: Any, resources: Any, started: 
     )
 
 
-def _take_losses(
+def token_losses(
     losses: np.ndarray, batch: np.ndarray, hidden: Tensor, inputs: Inputs, loaded: Any, watch: Watch
 ) -> None:
-    """Loss of every predicted token of a batch, one input at a time through the head."""
+    """Fill in losses (N, T−1): nats of every predicted token of a batch, one input at a time through the LM head."""
     for row, number in enumerate(batch):
         watch.check()
         n = int(inputs.lengths[number])

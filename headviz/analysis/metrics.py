@@ -16,7 +16,7 @@ import numpy as np
 from headviz.errors import BadInput, lookup
 
 # counted up when the same request would get other numbers: part of the cache key
-METHOD_VERSIONS: dict[str, int] = {"score": 1, "pattern": 1, "measure": 1, "gradient": 1}
+METHOD_VERSIONS: dict[str, int] = {"score": 1, "pattern": 1, "measure": 1, "gradient": 1, "map": 1}
 
 Array = Any  # a numpy array or a torch tensor, heads in the last dimension
 

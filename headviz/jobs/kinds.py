@@ -11,6 +11,7 @@ from headviz.errors import BadInput, lookup
 from headviz.types import (
     SCHEMA,
     GradientRequest,
+    MapRequest,
     MeasureRequest,
     PatternRequest,
     Request,
@@ -82,6 +83,15 @@ KINDS: dict[str, Kind] = {
             version=METHOD_VERSIONS["gradient"],
             lane="live",
             title="Order heads by their gradient",
+        ),
+        Kind(
+            kind="map",
+            request=MapRequest,
+            run="headviz.analysis.headmap:run_map",
+            result="HeadLosses",
+            version=METHOD_VERSIONS["map"],
+            lane="live",
+            title="Switch off each head alone",
         ),
     )
 }

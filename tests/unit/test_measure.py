@@ -10,6 +10,7 @@ import torch
 
 from headviz.analysis import answering, means, measure, switching
 from headviz.analysis.gradient import run_gradient
+from headviz.analysis.headmap import run_map
 from headviz.analysis.measure import run_measure
 from headviz.analysis.metrics import METRICS
 from headviz.codec import pack, unpack
@@ -19,7 +20,7 @@ from headviz.errors import BadInput, Cancelled, Failure, UnknownName
 from headviz.models.architectures import FAMILIES, family_of, geometry
 from headviz.models.loading import Loaded
 from headviz.settings import Settings
-from headviz.types import Ablation, GradientRequest, MeasureRequest, ModelRef, Silent
+from headviz.types import Ablation, GradientRequest, MapRequest, MeasureRequest, ModelRef, Silent
 from tests import reference, tiny, tiny_tokenizer
 from tests.checkpoints import Recorder
 
@@ -430,3 +431,34 @@ def test_the_gradient_order_is_an_answer_too(llama):
     assert result.values.shape == (2, 4)
     assert (result.values > 0).all()
     np.testing.assert_array_equal(unpack(pack(result)).values, result.values)
+
+
+@pytest.mark.parametrize("case", ["llama", "bloom", "gemma2", "gpt2"])
+@pytest.mark.parametrize("replace", ["zero", "mean"])
+def test_each_head_alone_is_what_its_own_measurement_says(tmp_path, case, replace):
+    bench = Bench(tmp_path, case)
+    model = bench.loaded.model
+    modules = dict(model.named_modules())
+    on = bench.text if replace == "mean" else None
+    found = run_map(MapRequest(model=MODEL, text=bench.text, replace=replace, means_on=on), bench)
+    for layer, head in ((0, 0), (0, 3), (1, 2)):
+        alone = bench.losses(Ablation(mode="static", heads=((layer, head),), replace=replace, means_on=on))
+        np.testing.assert_allclose(found.loss[:, layer, head], alone.loss, atol=1e-4, rtol=0)
+    np.testing.assert_array_equal(found.baseline, bench.losses().loss)
+    expected = (found.loss.sum(0) - found.baseline.sum()) / found.predicted.sum()
+    np.testing.assert_allclose(found.change(), expected)
+    assert dict(model.named_modules()) == modules
+    np.testing.assert_array_equal(unpack(pack(found)).loss, found.loss)
+
+
+def test_a_cancelled_map_puts_every_layer_back(llama):
+    class Impatient(Silent):
+        def step(self, doing, done=0, total=0, unit=""):
+            if unit == "passes" and done == 6:
+                raise Cancelled("somebody asked to stop")
+
+    layers = list(llama.loaded.model.model.layers)
+    llama.watch = Impatient()
+    with pytest.raises(Cancelled):
+        run_map(MapRequest(model=MODEL, text=llama.text), llama)
+    assert all(one is other for one, other in zip(layers, llama.loaded.model.model.layers, strict=True))

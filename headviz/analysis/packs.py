@@ -63,10 +63,10 @@ def packs(
         if not same or saved < _WORTH:
             whole += numbers
         else:
-            found.append(Pack(same, _groups(branches, room)))
+            found.append(Pack(same, _groups(branches, room, soon=not found)))
     if whole:
         single = [Branch((number,), 0, len(rows[number].tokens)) for number in whole]
-        found.append(Pack(0, _groups(single, room)))
+        found.append(Pack(0, _groups(single, room, soon=not found)))
     return found
 
 
@@ -91,14 +91,15 @@ def _branches(numbers: Sequence[int], rows: Sequence[Row], skip: int) -> list[Br
     return found
 
 
-def _groups(branches: Sequence[Branch], room: int) -> tuple[tuple[Branch, ...], ...]:
-    """In order, each group at most `room` tokens together, and at least one branch."""
+def _groups(branches: Sequence[Branch], room: int, soon: bool) -> tuple[tuple[Branch, ...], ...]:
+    """In order, each group at most `room` tokens together, and at least one branch. soon: the first one is a quarter of
+    that, so that a page has a first figure soon."""
     found: list[list[Branch]] = []
     free = 0
     for branch in branches:
         if not found or branch.size > free:
+            free = room // 4 if soon and not found else room
             found.append([])
-            free = room
         found[-1].append(branch)
         free -= branch.size
     return tuple(map(tuple, found))

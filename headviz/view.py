@@ -21,6 +21,7 @@ from headviz.types import (
     DTYPES,
     PARTS,
     QUANTIZATIONS,
+    MeasureRequest,
     PatternRequest,
     Request,
     head_name,
@@ -121,6 +122,7 @@ VIEW: dict[str, Parameter] = {
     "config": Parameter(_text, ""),
     "split": Parameter(_text, ""),
     "column": Parameter(_text, ""),
+    "data_revision": Parameter(_text, ""),
     "text": Parameter(_sha, ""),
     "part": Parameter(_choice(PARTS), "held-out"),
     "inputs": Parameter(_whole(1, 2_000), 16),
@@ -186,13 +188,19 @@ def written(values: Mapping[str, Any], page: str = "", *, defaults: bool) -> dic
 
 def of_request(request: Request) -> dict[str, Any]:
     """The values that ask for this again: what a job's `Open` puts into the view."""
-    model, data = request.model, request.data
+    model = request.model
+    data = request.text if isinstance(request, MeasureRequest) else request.data
     values = {
         "model": model.name,
         "revision": model.revision if model.source == "hub" else "",
         "dtype": model.dtype,
         "quantization": model.quantization,
+    }
+    if data is None:  # questions: the text in the view stays
+        return values
+    values |= {
         "text": data.revision if data.corpus == "own" else "",
+        "data_revision": data.revision if len(data.revision) == 40 else "",
     }
     values |= {name: getattr(data, name) for name in VIEW if hasattr(data, name) and name not in values}
     if isinstance(request, PatternRequest):

@@ -74,11 +74,11 @@ def plan_now() -> Plan:
 
 
 def controls(table: ScoreTable) -> None:
-    score, share, target, more = st.columns([3, 3, 2.6, 1.4], vertical_alignment="bottom")
+    score, share, target, more = st.columns([3, 3, 2.6, 1.4], vertical_alignment="top")
     score.selectbox(
         "Score that chooses",
         list(table.metrics),
-        format_func=lambda name: f"{METRICS[name].symbol}: {METRICS[name].name}",
+        format_func=lambda name: METRICS[name].symbol,
         help=METRICS[ui.value("metric")].help,
         **ui.keyed("metric"),
     )

@@ -6,11 +6,11 @@ import numpy as np
 import streamlit as st
 
 from headviz import ui
-from headviz.analysis.metrics import METRICS, inactive
+from headviz.analysis.metrics import METRICS, Metric, inactive
 from headviz.charts import heatmap, multiples, spread, tables
 from headviz.types import ScoreRequest, ScoreTable
 from headviz.ui.one_head import chosen_head, head_clicked, head_details, look_inside
-from headviz.ui.threshold import controls, sentence, threshold_now
+from headviz.ui.threshold import controls, sentence, settle, threshold_now
 from headviz.view import PANELS
 
 PANEL_TITLES = dict(
@@ -66,12 +66,17 @@ def panel(request: ScoreRequest, table: ScoreTable, threshold: float | None) -> 
         help="What to show below the map.",
         **ui.keyed("panel"),
     )
-    row = METRICS[ui.value("metric")]
+    row, note = METRICS[ui.value("metric")], tables.caption(table.provenance, table)
     shown = ui.value("panel")
     if shown == "distribution":
         ui.chart(
             spread.distribution(
-                table.mean(row.id), table.per_input(row.id), row, threshold=threshold, theme=ui.theme()
+                table.mean(row.id),
+                table.per_input(row.id),
+                row,
+                threshold=threshold,
+                theme=ui.theme(),
+                provenance=note,
             ),
             key="distribution",
             name=f"distribution-{row.id}",
@@ -80,7 +85,9 @@ def panel(request: ScoreRequest, table: ScoreTable, threshold: float | None) -> 
         all_scores(table)
     elif shown == "layers":
         ui.chart(
-            spread.layer_profile(table.mean(row.id), row, threshold=threshold, theme=ui.theme()),
+            spread.layer_profile(
+                table.mean(row.id), row, threshold=threshold, theme=ui.theme(), provenance=note
+            ),
             key="layers",
             name=f"layers-{row.id}",
         )
@@ -110,6 +117,7 @@ def all_scores(table: ScoreTable) -> None:
             METRICS,
             selected=ui.value("metric"),
             theme=ui.theme(),
+            provenance=tables.caption(table.provenance, table),
         ),
         key="all_scores",
         on_select=score_clicked,
@@ -121,7 +129,7 @@ def ranking(table: ScoreTable, threshold: float | None) -> None:
     row = METRICS[ui.value("metric")]
     frame = tables.ranking(table, row, threshold)
     st.dataframe(
-        frame.drop(columns=["layer", "head"]),
+        frame[["rank", *(name for name in frame.columns if name not in ("rank", "layer", "head"))]],
         hide_index=True,
         height=420,
         column_config={
@@ -155,17 +163,15 @@ def what_was_fed(table: ScoreTable) -> None:
         f"{len(table.lengths)} inputs, {int(table.lengths.sum()):,} tokens. "
         + (f"A BOS token stands first in {count} of them." if count else "No BOS token stands first.")
     )
-    for note in table.provenance.notes:
-        st.info(note)
-    ui.put("input", min(ui.value("input"), len(table.lengths) - 1))
-    st.selectbox(
-        "Show input",
-        range(len(table.lengths)),
-        format_func=lambda i: f"{i}: {table.documents[i]}, {table.lengths[i]} tokens",
-        help="The text as the model saw it, token by token.",
-        **(ui.keyed("input") if not ui.value("inside") else {"key": "fed"}),
-    )
-    shown = ui.value("input") if not ui.value("inside") else st.session_state.fed
+    if not ui.value("inside"):  # else it is chosen above
+        st.selectbox(
+            "Show input",
+            range(len(table.lengths)),
+            format_func=lambda i: f"{i}: {table.documents[i]}, {table.lengths[i]} tokens",
+            help="The text as the model saw it, token by token.",
+            **ui.keyed("input"),
+        )
+    shown = ui.value("input")
     ids = table.tokens[shown, : table.lengths[shown]]
     ui.token_strip([table.pieces[str(int(i))] for i in ids])
 
@@ -173,11 +179,12 @@ def what_was_fed(table: ScoreTable) -> None:
 @st.fragment
 def body(request: ScoreRequest, table: ScoreTable) -> None:
     ui.sync_url("heads")
-    if ui.value("metric") not in table.metrics:
-        ui.put("metric", table.metrics[0])
+    settle(table)
     threshold = threshold_now(table)
     off = inactive(table.mean(ui.value("metric")), ui.value("metric"), threshold)
     ui.say(sentence(table, off, threshold))
+    for note in table.provenance.notes:
+        st.caption(note)
     controls(table)
     at = chosen_head(table)
     left, right = st.columns([5, 3], gap="medium")
@@ -188,6 +195,21 @@ def body(request: ScoreRequest, table: ScoreTable) -> None:
     look_inside(request, table, at)
     panel(request, table, None if math.isnan(threshold) else threshold)
     ui.provenance(ui.provenance_text(table))
+
+
+def before(table: ScoreTable, row: Metric) -> None:
+    """What was shown last, dimmed and without controls, while something else is computed."""
+    st.caption("Below, dimmed: what was shown before.")
+    with st.container(key="stale"):
+        figure = heatmap.head_map(
+            table.mean(row.id),
+            row,
+            geometry=table.geometry,
+            theme=ui.theme(),
+            reason=table.reasons.get(row.id, ""),
+            provenance=tables.caption(table.provenance, table),
+        )
+        ui.chart(figure, key="map_before", name=f"headviz-{row.id}")
 
 
 ui.page_head("Heads", "Which heads are inactive by this score?", "heads")
@@ -201,9 +223,7 @@ with ui.sentences():
         f"over {request.data.inputs} inputs of at most {request.data.tokens} tokens; you can leave the page meanwhile.",
     )
     if table is not None:
-        st.session_state.last_heads = (request, table)
+        st.session_state.last_heads = table
         body(request, table)
     elif "last_heads" in st.session_state:
-        st.caption("Below, dimmed: what was shown before.")
-        with st.container(key="stale"):
-            body(*st.session_state.last_heads)
+        before(st.session_state.last_heads, METRICS[ui.value("metric")])

@@ -1,14 +1,10 @@
 """Home: what to do now, what is already there, and what this machine can do."""
 
-from datetime import datetime
-
 import streamlit as st
 
 from headviz import machine, ui
 from headviz.charts.fmt import size
 from headviz.jobs import local
-
-KINDS = {"ScoreTable": "scores of every head", "HeadPattern": "one head's attention"}
 
 
 def three_things() -> None:
@@ -47,23 +43,20 @@ def three_things() -> None:
 
 def kept_results() -> None:
     st.subheader("Already computed", anchor=False)
-    entries = local.store().entries()
-    if not entries:
+    done = [job for job in local.list_jobs() if job.state == "done" and job.request is not None]
+    if not done:
         st.caption("Nothing yet. Open **Heads**: the bundled model is scored at once.")
-        return
-    st.dataframe(
-        [
-            {
-                "what": KINDS.get(entry.type, "not readable"),
-                "model": entry.model,
-                "size": size(entry.bytes),
-                "when": datetime.fromtimestamp(entry.created),
-            }
-            for entry in entries[:50]
-        ],
-        hide_index=True,
-        column_config={"when": st.column_config.DatetimeColumn("when", format="YYYY-MM-DD HH:mm")},
-    )
+    for job in done[:8]:
+        what, when, button = st.columns([8, 2, 1.2], vertical_alignment="center")
+        what.markdown(f"{job.title}: {ui.describe(job.request)}")
+        when.caption(f"{job.created:%Y-%m-%d %H:%M}")
+        if button.button("Open", key=f"open_{job.digest}", width="stretch"):
+            ui.show(job.request)
+            st.switch_page("pages/ablation.py" if job.kind == "measure" else "pages/heads.py")
+    if len(done) > 8:
+        st.page_link(
+            "pages/jobs.py", label=f"{len(done) - 8} more on the Jobs page", icon=":material/arrow_forward:"
+        )
 
 
 def this_machine() -> None:

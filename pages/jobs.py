@@ -5,6 +5,7 @@ import streamlit as st
 from headviz import ui
 from headviz.charts.fmt import duration, size
 from headviz.jobs import local
+from headviz.jobs.folder import ENDED
 from headviz.settings import settings
 
 STATES = {
@@ -16,7 +17,6 @@ STATES = {
     "failed": ":red[●] failed",
     "cancelled": ":gray[×] cancelled",
 }
-ENDED = ("done", "failed", "cancelled")
 
 
 def job_row(job) -> None:
@@ -35,22 +35,21 @@ def job_row(job) -> None:
                 st.caption(f"took {duration(job.elapsed)}")
         with right:
             if job.state not in ENDED:
-                if st.button("Cancel", key=f"cancel_{job.digest}", width="stretch"):
+                watched = (
+                    f"{job.holders} watch it: this stops it for everybody." if job.holders else "Stops it."
+                )
+                if st.button("Cancel", key=f"cancel_{job.digest}", width="stretch", help=watched):
                     st.toast(local.cancel(job.digest, ui.holder(), everyone=True))
                     st.rerun()
-            elif job.state == "done" and job.request is not None:
-                if st.button("Open", key=f"open_{job.digest}", width="stretch"):
-                    ui.show(job.request)
-                    st.switch_page("pages/heads.py")
-            elif job.state != "done" and st.button("Try again", key=f"retry_{job.digest}", width="stretch"):
-                local.retry(job.digest, ui.holder())
-                st.rerun()
-        if job.error:
-            st.error(job.error, icon=":material/error:")
-        if st.toggle(
-            "Log", key=f"log_{job.digest}", help="The end of what the worker wrote while it ran this job."
-        ):
-            st.code(local.log_tail(job.digest) or "The log is empty.", language=None, height=240)
+            elif (
+                job.state == "done"
+                and job.request is not None
+                and st.button("Open", key=f"open_{job.digest}", width="stretch")
+            ):
+                ui.show(job.request)
+                st.switch_page("pages/ablation.py" if job.kind == "measure" else "pages/heads.py")
+        if job.state in ENDED:
+            ui.ended(job)
 
 
 @st.fragment(run_every=2)

@@ -31,13 +31,24 @@ def provenance_json(table: ScoreTable) -> str:
 
 def redraw_bundle(table: ScoreTable, row: Row, threshold: float | None) -> bytes:
     """A zip of the script that redraws the map of `row`, its CSV, and the provenance."""
+    return _zip(
+        {
+            "redraw.py": redraw.redraw_script(table, row, threshold=threshold),
+            redraw.CSV_NAME: long_csv(table),
+            "provenance.json": provenance_json(table),
+        }
+    )
+
+
+def csv_bundle(table: ScoreTable) -> bytes:
+    """A zip of the long table as CSV and its provenance, for which a CSV has no place."""
+    return _zip({"scores.csv": long_csv(table, provenance=False), "provenance.json": provenance_json(table)})
+
+
+def _zip(texts: dict[str, str]) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as bundle:
-        for name, text in (
-            ("redraw.py", redraw.redraw_script(table, row, threshold=threshold)),
-            (redraw.CSV_NAME, long_csv(table)),
-            ("provenance.json", provenance_json(table)),
-        ):
+        for name, text in texts.items():
             bundle.writestr(zipfile.ZipInfo(name), text)  # a fixed date: the same table gives the same file
     return out.getvalue()
 

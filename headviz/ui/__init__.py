@@ -9,7 +9,7 @@ measurements.py  of an ablation: what is measured, what is wanted, and the sente
 take_away.py  downloads and "show the code"
 """
 
-from headviz.ui.answers import answer, cached, gather, jobs_indicator, working_on
+from headviz.ui.answers import answer, cached, ended, gather, jobs_indicator, working_on
 from headviz.ui.parts import (
     chart,
     describe,
@@ -26,6 +26,7 @@ from headviz.ui.state import (
     holder,
     keyed,
     model_ref,
+    pick_head,
     put,
     score_request,
     show,
@@ -43,6 +44,7 @@ __all__ = [
     "chart",
     "data_ref",
     "describe",
+    "ended",
     "gather",
     "holder",
     "jobs_indicator",
@@ -50,6 +52,7 @@ __all__ = [
     "measured_text",
     "model_ref",
     "page_head",
+    "pick_head",
     "provenance",
     "provenance_text",
     "put",

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 import streamlit as st
 
 from headviz.charts.fmt import duration
+from headviz.errors import BY_NAME, BadInput, HeadvizError
 from headviz.jobs import local
+from headviz.jobs.folder import ENDED
 from headviz.jobs.kinds import job_digest
+from headviz.jobs.view import JobView
 from headviz.types import Request, Result
 from headviz.ui.state import holder
 
@@ -48,8 +51,10 @@ def answer(request: Request, *, start: bool, button: str, empty: str) -> Result 
         return None
     if job.state == "done":
         return cached(request) or _unreadable(request)
-    if job.state in ("failed", "cancelled"):
-        _ended(job)
+    if job.state in ENDED:
+        ended(job)
+    elif job.digest in _left():
+        _left_alone(job)
     else:
         _working(job.digest)
     return None
@@ -80,12 +85,13 @@ def gather(requests: Sequence[Request], *, start: bool) -> dict[str, Result]:
 @st.fragment(run_every=0.7)
 def working_on(digests: tuple[str, ...]) -> None:
     """One line for several jobs: how many are left, what the running one does. The page reruns as answers come in."""
-    jobs = [job for digest in digests if (job := local.hold(digest, holder())) is not None]
-    if any(job.state == "done" for job in jobs) or not jobs:
+    mine = [digest for digest in digests if digest not in _left()]
+    jobs = [job for digest in mine if (job := local.hold(digest, holder())) is not None]
+    if any(job.state == "done" for job in jobs):
         st.rerun()
-    failed = [job for job in jobs if job.state == "failed"]
-    for job in failed[:1]:
-        _ended(job)
+    stopped = [job for job in jobs if job.state in ("failed", "cancelled")]
+    for job in stopped[:1]:
+        ended(job)
     left = [job for job in jobs if job.state not in ("failed", "cancelled")]
     if not left:
         return
@@ -98,7 +104,7 @@ def working_on(digests: tuple[str, ...]) -> None:
         )
         if button.button("Cancel", key="cancel_all", width="stretch"):
             for job in left:
-                local.cancel(job.digest, holder())
+                _give_up(job.digest)
             st.rerun()
 
 
@@ -108,24 +114,57 @@ def _unreadable(request: Request) -> None:
     st.rerun()
 
 
-def _ended(job) -> None:
-    with st.container(key=f"ended_{job.digest[:8]}"):
-        if job.state == "cancelled":
-            st.info("This was cancelled before it finished.", icon=":material/cancel:")
-        else:
-            st.error(job.error or "The job failed.", icon=":material/error:")
-        if st.button("Try again", key=f"retry_{job.digest[:8]}", type="primary"):
-            local.retry(job.digest, holder())
-            st.rerun()
-        if job.state == "failed" and st.toggle("Show the log", key=f"log_{job.digest[:8]}"):
-            st.code(local.log_tail(job.digest) or "The log is empty.", language=None, height=260)
+def ended(job: JobView) -> None:
+    """What became of a job that failed or was cancelled; trying again where that can help; its log on request."""
+    if job.state == "cancelled":
+        st.info("This was cancelled before it finished.", icon=":material/cancel:")
+    elif job.state == "failed":
+        st.error(job.error or "The job failed.", icon=":material/error:")
+    fixable = issubclass(BY_NAME.get(job.error_type or "", HeadvizError), BadInput)
+    if (
+        job.state != "done"
+        and not fixable
+        and st.button("Try again", key=f"retry_{job.digest}", type="primary")
+    ):
+        _left().discard(job.digest)
+        local.retry(job.digest, holder())
+        st.rerun()
+    if job.state == "failed" and fixable:
+        st.caption("Trying again would end the same: change the model or the data at the left.")
+    if st.toggle(
+        "Log", key=f"log_{job.digest}", help="The end of what the worker wrote while it ran this job."
+    ):
+        st.code(local.log_tail(job.digest) or "The log is empty.", language=None, height=240)
+
+
+def _left() -> set[str]:
+    """Jobs that this browser session waits for no longer while others do."""
+    return st.session_state.setdefault("headviz_left", set())
+
+
+def _give_up(digest: str) -> None:
+    """Cancel, as far as it is ours to cancel: a job that another session watches goes on."""
+    if local.cancel(digest, holder()) == "others still watch":
+        _left().add(digest)
+
+
+def _left_alone(job: JobView) -> None:
+    others = f"{job.holders} other still waits" if job.holders == 1 else f"{job.holders} others still wait"
+    st.info(f"You no longer wait for this, and {others} for it, so it goes on.", icon=":material/group:")
+    again, stop, _ = st.columns([1, 1, 3])
+    if again.button("Wait again", key=f"again_{job.digest}", width="stretch"):
+        _left().discard(job.digest)
+        st.rerun()
+    if stop.button("Stop it for everybody", key=f"stop_{job.digest}", width="stretch"):
+        local.cancel(job.digest, holder(), everyone=True)
+        st.rerun()
 
 
 @st.fragment(run_every=0.6)
 def _working(digest: str) -> None:
     """What is being done, how far, how long still, and Cancel. Redraws alone; the page reruns when it is over."""
     job = local.hold(digest, holder())
-    if job is None or job.state in ("done", "failed", "cancelled"):
+    if job is None or job.state in ENDED:
         st.rerun()
     with st.container(border=True, key="working"):
         left, right = st.columns([6, 1], vertical_alignment="center")
@@ -133,7 +172,7 @@ def _working(digest: str) -> None:
             share = min(1.0, job.done / job.total) if job.total else 0.0
             st.progress(share, text=_progress_text(job))
         if right.button("Cancel", key=f"cancel_{digest[:8]}", width="stretch"):
-            local.cancel(digest, holder())
+            _give_up(digest)
             st.rerun()
 
 

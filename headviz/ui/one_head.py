@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import streamlit as st
 
 from headviz.analysis.metrics import METRICS
@@ -10,8 +11,8 @@ from headviz.charts.scales import value_unit
 from headviz.errors import BadInput
 from headviz.types import PatternRequest, ScoreRequest, ScoreTable, head_name
 from headviz.ui.answers import answer
-from headviz.ui.parts import chart, provenance
-from headviz.ui.state import keyed, put, starts_by_itself, theme, value
+from headviz.ui.parts import chart, provenance, provenance_text
+from headviz.ui.state import keyed, pick_head, put, starts_by_itself, theme, value
 from headviz.view import parse_head
 
 PAPERS = [name for name in METRICS if not METRICS[name].extra]
@@ -37,15 +38,13 @@ def head_clicked() -> None:
     if points and "customdata" in points[0]:
         place = points[0]["customdata"]
         layer, head = (place["0"], place["1"]) if isinstance(place, dict) else place[:2]
-        put("head", head_name(int(layer), int(head)))
-        put("head_box", value("head"))
+        pick_head(head_name(int(layer), int(head)))
 
 
 def head_typed() -> None:
     text = st.session_state.head_box.strip()
     try:
-        put("head", head_name(*parse_head(text)) if text else "")
-        put("head_problem", "")
+        pick_head(head_name(*parse_head(text)) if text else "")
     except BadInput as error:
         put("head_problem", str(error))
 
@@ -69,6 +68,10 @@ def head_details(table: ScoreTable, at: tuple[int, int], threshold: float) -> No
     size = geometry.heads // geometry.kv_heads
     first = head // size * size
     group = f"KV group {head // size}" + (f" (heads {first} to {first + size - 1})" if size > 1 else "")
+    if np.isnan(frame["value"]):
+        why = table.reasons.get(row.id, row.undefined)
+        st.markdown(f"**{head_name(layer, head)}** has no {row.symbol} here: {why} {group}.")
+        return
     verdict = "inactive" if frame["inactive"] else "active"
     st.markdown(
         f"**{head_name(layer, head)}** is **{verdict}** by {row.symbol}: "
@@ -78,7 +81,14 @@ def head_details(table: ScoreTable, at: tuple[int, int], threshold: float) -> No
     )
     chart(
         spread.head_scores(
-            table, METRICS, layer=layer, head=head, selected=row.id, metrics=PAPERS, theme=theme()
+            table,
+            METRICS,
+            layer=layer,
+            head=head,
+            selected=row.id,
+            metrics=PAPERS,
+            theme=theme(),
+            provenance=tables.caption(table.provenance, table),
         ),
         key="head_scores",
         name="head-scores",
@@ -87,11 +97,10 @@ def head_details(table: ScoreTable, at: tuple[int, int], threshold: float) -> No
         spread.head_inputs(
             table.per_input(row.id)[:, layer, head],
             row,
-            layer=layer,
-            head=head,
             threshold=threshold,
             documents=table.documents,
             theme=theme(),
+            provenance=tables.caption(table.provenance, table),
         ),
         key="head_inputs",
         name="head-inputs",
@@ -109,7 +118,6 @@ def look_inside(request: ScoreRequest, table: ScoreTable, at: tuple[int, int]) -
     )
     if not value("inside"):
         return
-    put("input", min(value("input"), len(table.lengths) - 1))
     st.selectbox(
         "Input",
         range(len(table.lengths)),
@@ -128,9 +136,18 @@ def look_inside(request: ScoreRequest, table: ScoreTable, at: tuple[int, int]) -
     )
     if found is None:
         return
-    tokens, width = len(found.pieces), st.columns([1, 1])
+    note = tables.caption(found.provenance, found)
+    width = st.columns([1, 1])
     with width[0]:
-        chart(pattern.attention_map(found, theme=theme()), key="attention_map", name=f"attention-{name}")
+        chart(
+            pattern.attention_map(found, theme=theme(), provenance=note),
+            key="attention_map",
+            name=f"attention-{name}",
+        )
     with width[1]:
-        chart(pattern.attention_tracks(found, theme=theme()), key="attention_tracks", name=f"tracks-{name}")
-    provenance(f"{found.document} · {tokens} tokens · {tables.caption(found.provenance, found)}")
+        chart(
+            pattern.attention_tracks(found, theme=theme(), provenance=note),
+            key="attention_tracks",
+            name=f"tracks-{name}",
+        )
+    provenance(f"{found.document} · {provenance_text(found)}")

@@ -23,7 +23,7 @@ from headviz.types import (
     TextLosses,
     head_name,
 )
-from headviz.ui.state import through_router, value
+from headviz.ui.state import pins, sync_url, through_router, value
 
 _COPY = """
 export default function (component) {
@@ -53,23 +53,23 @@ button:hover, button:focus-visible {border-color: var(--st-primary-color); color
 """
 
 
-def page_head(title: str, question: str, page: str):
-    """Title, question and the copy-link button; returns the container right of it for downloads."""
+def page_head(title: str, question: str, page: str) -> None:
+    """Title, question and the copy-link button; and the view into the address bar, also where no answer is there yet."""
     through_router()
+    sync_url(page)
     left, right = st.columns([5, 2], vertical_alignment="bottom")
     with left:
         st.title(title, anchor=False)
         st.caption(question)
     with right, st.container(horizontal=True, horizontal_alignment="right"):
         copy_link(page)
-        return st.container()
 
 
 def copy_link(page: str) -> None:
     button = st.components.v2.component(
         "headviz_copy_link", html="<button type='button'>Copy link</button>", css=_COPY_STYLE, js=_COPY
     )
-    button(data={"defaults": view.query({}, page)}, key="copy_link", width=104, height="content")
+    button(data={"defaults": view.query(pins(), page)}, key="copy_link", width=104, height="content")
 
 
 def say(sentence: str) -> None:

@@ -12,6 +12,7 @@ from streamlit.runtime.pages_manager import PagesManager
 
 from headviz import view
 from headviz.data import corpora
+from headviz.errors import HeadvizError
 from headviz.models import catalog
 from headviz.settings import settings
 from headviz.types import DataRef, ModelRef, Request, ScoreRequest
@@ -57,8 +58,13 @@ def start() -> None:
         for name, parameter in view.VIEW.items():
             st.session_state.setdefault(name, values.get(name, parameter.default))
         st.session_state.headviz_ignored = ignored
-    for sentence in st.session_state.headviz_ignored:
-        st.warning(sentence, icon=":material/link_off:")
+    if st.session_state.headviz_ignored:
+        with st.container(key="ignored", border=True):
+            st.markdown(
+                "**The link held what headviz does not know:**\n"
+                + "".join(f"\n* {s}" for s in st.session_state.headviz_ignored)
+            )
+            st.button("Dismiss", on_click=st.session_state.headviz_ignored.clear)
 
 
 def through_router() -> None:
@@ -91,6 +97,14 @@ def show(request: Request) -> None:
     """Put a request into the view, so that the next page shows it."""
     for name, wanted in view.of_request(request).items():
         put(name, wanted)
+    pick_head(value("head"))
+
+
+def pick_head(name: str) -> None:
+    """Choose a head for every page that shows one, and in the box in which it can be typed."""
+    put("head", name)
+    put("head_box", name)
+    put("head_problem", "")
 
 
 def keyed(name: str) -> dict[str, Any]:
@@ -141,9 +155,21 @@ def data_ref() -> DataRef:
     chosen = {name: value(name) for name in names}
     if chosen["part"] not in corpora.CORPORA[chosen["corpus"]].parts:
         chosen["part"] = ""  # the corpus' own
-    if value("corpus") == "own":
+    source = corpora.CORPORA[value("corpus")].source
+    if source == "own":
         chosen["revision"] = value("text")
+    elif source == "hub":
+        chosen["revision"] = value("data_revision").strip()
     return _data(**chosen)
+
+
+def pins() -> dict[str, str]:
+    """The commits behind the names in the view, so that a link means the same later; {} where they are not known."""
+    try:
+        request = score_request()
+    except HeadvizError:
+        return {}
+    return view.written(view.of_request(request), "", defaults=False)
 
 
 def score_request() -> ScoreRequest:

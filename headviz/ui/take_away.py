@@ -8,7 +8,7 @@ import streamlit as st
 
 from headviz import recipes
 from headviz.analysis.metrics import METRICS, Metric
-from headviz.charts import files, tables
+from headviz.charts import files
 from headviz.jobs.kinds import spec
 from headviz.types import ScoreRequest, ScoreTable
 from headviz.ui.state import keyed
@@ -19,13 +19,15 @@ MIME = {"pdf": "application/pdf", "svg": "image/svg+xml"}
 
 def take_away(request: ScoreRequest, table: ScoreTable, row: Metric, threshold: float | None) -> None:
     """Downloads and code for what is shown. Files are made when their button is pressed."""
+    from headviz.charts import export  # matplotlib takes a second to import: only when somebody comes here
+
     left, middle, right = st.columns(3, border=True)
     with left:
         _tables(table)
     with middle:
-        _figures(table, row, threshold)
+        _figures(export, table, row, threshold)
     with right:
-        _repeat(request, table, row, threshold)
+        _repeat(export, request, table, row, threshold)
     st.markdown("**Show the code**")
     st.code(recipes.python_code(request, row.id), language="python")
     st.code(recipes.command_line(request), language="bash", wrap_lines=True)
@@ -47,8 +49,14 @@ def _save(label: str, data, name: str, mime: str, help: str) -> None:
 def _tables(table: ScoreTable) -> None:
     st.markdown("**The table**")
     help = "One row a head and score: mean, std, p05, p50, p95 over the inputs. Carries its provenance."
+    _save(
+        "CSV (zip, with its provenance)",
+        lambda: files.csv_bundle(table),
+        "headviz-scores.zip",
+        "application/zip",
+        help,
+    )
     for ending, mime in (
-        ("csv", "text/csv"),
         ("parquet", "application/vnd.apache.parquet"),
         ("json", "application/json"),
     ):
@@ -61,9 +69,7 @@ def _tables(table: ScoreTable) -> None:
         )
 
 
-def _figures(table: ScoreTable, row: Metric, threshold: float | None) -> None:
-    from headviz.charts import export  # matplotlib takes a second to import: only when somebody comes here
-
+def _figures(export, table: ScoreTable, row: Metric, threshold: float | None) -> None:
     st.markdown("**The figure, for print**")
     layout = st.selectbox(
         "Size", list(LAYOUTS), format_func=LAYOUTS.get, key="print_layout",
@@ -98,7 +104,7 @@ def _figures(table: ScoreTable, row: Metric, threshold: float | None) -> None:
     )
 
 
-def _repeat(request: ScoreRequest, table: ScoreTable, row: Metric, threshold: float | None) -> None:
+def _repeat(export, request: ScoreRequest, table: ScoreTable, row: Metric, threshold: float | None) -> None:
     st.markdown("**To repeat it**")
     _save(
         "Request (JSON)",
@@ -115,4 +121,5 @@ def _repeat(request: ScoreRequest, table: ScoreTable, row: Metric, threshold: fl
         "A short script that needs only pandas and matplotlib, with its data.",
     )
     st.caption("Caption for the figure")
-    st.code(tables.caption(table.provenance, table), language=None, wrap_lines=True)
+    marks = {} if threshold is None else {row.id: threshold}
+    st.code(export.print_caption(table, row.id, METRICS, thresholds=marks), language=None, wrap_lines=True)

@@ -25,6 +25,23 @@ def threshold_bounds(table: ScoreTable) -> tuple[float, float]:
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
+def settle(table: ScoreTable) -> None:
+    """Before any widget: what the view asks for must be in this table. What had to change is said."""
+    if value("metric") not in table.metrics:
+        put("metric", table.metrics[0])
+    put("input", min(value("input"), len(table.lengths) - 1))
+    low, high = threshold_bounds(table)
+    asked = value("threshold")
+    if value("rule") == "value" and not low <= asked <= high:
+        used = min(max(asked, low), high)
+        put("threshold", used)
+        symbol = METRICS[value("metric")].symbol
+        st.warning(
+            f"The threshold {fmt.number(asked)} lies outside the values of {symbol} here, {fmt.number(low)} to "
+            f"{fmt.number(high)}; {fmt.number(used)} is used."
+        )
+
+
 def threshold_now(table: ScoreTable) -> float:
     """The threshold in force, in the unit of the score; NaN where the score has no value at all."""
     return _at_share(table) if value("rule") == "share" else value("threshold")
@@ -43,12 +60,12 @@ def keep_selection_across_rules(table: ScoreTable) -> None:
 
 
 def controls(table: ScoreTable) -> None:
-    score, how, slider, shows = st.columns([2.7, 2, 3, 2.7], vertical_alignment="bottom")
+    score, how, slider, shows = st.columns([2.7, 2, 3, 2.7], vertical_alignment="top")
     score.selectbox(
         "Score",
         list(table.metrics),
-        format_func=lambda name: f"{METRICS[name].symbol}: {METRICS[name].name}",
-        help=METRICS[value("metric")].help,
+        format_func=lambda name: METRICS[name].symbol,
+        help=f"{METRICS[value('metric')].name}. {METRICS[value('metric')].help}",
         on_change=keep_selection_across_rules,
         args=(table,),
         **keyed("metric"),
@@ -93,7 +110,6 @@ def threshold_slider(table: ScoreTable) -> None:
         )
         return
     low, high = threshold_bounds(table)
-    put("threshold", min(max(value("threshold"), low), high))
     st.slider(
         f"Inactive {beyond}" + (f", {row.unit}" if row.unit else ""),
         low,
@@ -121,8 +137,21 @@ def sentence(table: ScoreTable, off: np.ndarray, threshold: float) -> str:
         f"{int((share == 1).sum())} heads are inactive in every input, {int(((share > 0) & (share < 1)).sum())} in some."
     )
     if off.any():
-        layer = int(off.sum(1).argmax())
-        text += f" Most are in layer {layer}: {int(off[layer].sum())} of {off.shape[1]}."
+        text += f" {_fullest(off)}"
+    if value("rule") == "share" and abs(hits / pairs - value("share") / 100) > 0.01:
+        text += " Values equal to the threshold are not beyond it, and here many tie."
     if missing := int((~known).sum()):
         text += f" {fmt.count(missing, known.size)} values are not defined: {table.reasons.get(row.id, row.undefined)}"
     return text
+
+
+def _fullest(off: np.ndarray) -> str:
+    """Which layers have the most inactive heads. off: (L, H) bool, some True."""
+    count = off.sum(1)
+    layers = np.flatnonzero(count == count.max())
+    of = f"{int(count.max())} of {off.shape[1]} heads"
+    if len(layers) == 1:
+        return f"Layer {layers[0]} has the most: {of}."
+    if len(layers) <= 3:
+        return f"Layers {', '.join(map(str, layers[:-1]))} and {layers[-1]} have the most: {of} each."
+    return f"{len(layers)} layers have the most: {of} each."

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -108,17 +109,27 @@ def test_choose_another_score_on_the_small_maps(page):
 
 def test_downloads_carry_provenance(page, tmp_path):
     open_map(page, "?panel=take")
-    for label, ending in (("JSON", "json"), ("CSV", "csv"), ("PDF", "pdf"), ("Request (JSON)", "json")):
+    for label, ending in (
+        ("JSON", "json"),
+        ("CSV (zip, with its provenance)", "zip"),
+        ("PDF", "pdf"),
+        ("SVG", "svg"),
+        ("Request (JSON)", "json"),
+        ("Script and CSV that redraw it (zip)", "zip"),
+    ):
         with page.expect_download(timeout=60_000) as download:
-            page.get_by_role("button", name=label, exact=True).click()
+            page.get_by_role("button", name=label, exact=True).first.click()
         saved = tmp_path / f"got.{ending}"
         download.value.save_as(saved)
         content = saved.read_bytes()
         assert len(content) > 100
-        if ending == "pdf":
+        if ending == "zip":
+            with zipfile.ZipFile(saved) as bundle:
+                content = bundle.read("provenance.json")
+        elif ending == "pdf":
             assert content.startswith(b"%PDF")
-        elif ending == "json":
-            assert b"docstrings" in content
+            continue  # its text is compressed; tests/unit/test_charts_print.py reads it
+        assert b"docstrings" in content
 
 
 def test_look_inside_one_text(page):
@@ -137,6 +148,28 @@ def test_cancel_and_try_again(page):
     expect(page.get_by_role("button", name="Cancel")).to_be_visible(timeout=15_000)
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_text("cancelled before it finished")).to_be_visible(timeout=15_000)
+
+
+def test_of_two_sessions_the_last_one_to_cancel_stops_the_job(page, browser, server):
+    path = "/heads?seed=9&inputs=400"
+    other = browser.new_context(base_url=server.url).new_page()
+    for session in (page, other):
+        session.goto(path)
+        expect(session.get_by_role("button", name="Cancel")).to_be_visible(timeout=30_000)
+    page.wait_for_timeout(1_500)  # both say that they watch
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_text("You no longer wait for this")).to_be_visible(timeout=10_000)
+    expect(other.get_by_role("button", name="Cancel")).to_be_visible()
+    other.get_by_role("button", name="Cancel").click()
+    expect(other.get_by_text("cancelled before it finished")).to_be_visible(timeout=10_000)
+    other.context.close()
+
+
+def test_the_link_is_right_where_there_is_no_map(page):
+    page.goto("/jobs?dtype=bfloat16")
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    assert "dtype=bfloat16" in page.evaluate("navigator.clipboard.readText()")
 
 
 def test_a_killed_worker_is_replaced_and_the_job_goes_on(page, server):

@@ -69,6 +69,46 @@ def test_every_score_and_panel_draws(open_heads, scored, table):
         assert not app.exception, panel
 
 
+def test_looking_inside_goes_with_every_panel(open_heads, scored, table, no_worker):
+    app = open_heads(inside=True, input=15, head="L12.H04")
+    for panel in PANELS:
+        app.session_state["panel"] = panel
+        app.run()
+        assert not app.exception, panel
+
+
+def test_an_input_beyond_the_table_becomes_the_last(open_heads, scored, table):
+    app = open_heads(input=900, panel="inputs")
+    assert not app.exception
+    assert app.selectbox(key="input").value == len(table.lengths) - 1
+
+
+def test_a_threshold_outside_the_values_is_clamped_aloud(open_heads, scored, table):
+    app = open_heads(metric="awft", rule="value", threshold=5.0)
+    assert not app.exception
+    assert "The threshold 5.00 lies outside the values of AWFT" in said(app)
+    top = float(table.per_input("awft").max())
+    assert app.slider(key="threshold").value == top
+    assert f"With AWFT above {top:.3f}"[:20] in said(app)
+
+
+def test_the_fullest_layers_are_named_as_they_are(open_heads, scored, table):
+    app = open_heads()
+    off, _ = expected(table, "ahon_ln", 0.2)
+    most = int(off.sum(1).max())
+    assert f"{most} of 9 heads" in said(app)
+    assert "Most are in layer" not in said(app)
+
+
+def test_the_box_follows_the_head(open_heads, scored, table):
+    app = open_heads()
+    app.text_input(key="head_box").set_value("foo").run()
+    assert "is no head" in said(app)
+    app.text_input(key="head_box").set_value("5.2").run()
+    assert "is no head" not in said(app)
+    assert app.text_input(key="head_box").value == "L05.H02"
+
+
 def test_a_typed_head_is_shown_in_depth(open_heads, scored, table):
     app = open_heads()
     app.text_input(key="head_box").set_value("3.7").run()
@@ -106,6 +146,7 @@ def test_a_score_without_any_value_says_why_and_can_be_left(open_heads, home):
     app = open_heads(metric="aeqd_ln")
     assert not app.exception
     assert "AEQD (LN) is not defined on this data: one token has no entropy" in said(app)
+    assert "has no AEQD (LN) here: one token has no entropy" in said(app)
     for panel in PANELS:
         for shows in ("score", "inactive"):
             app.session_state["panel"], app.session_state["shows"] = panel, shows

@@ -17,6 +17,7 @@ CHANGED = {
     "config": "en",
     "split": "train",
     "column": "text",
+    "data_revision": "b" * 40,
     "text": "0" * 64,
     "part": "all",
     "inputs": 3,

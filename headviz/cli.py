@@ -12,10 +12,14 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from headviz.commands import ablate, score
+from headviz.commands import ablate, score, serve
 from headviz.commands.common import Terminal
 from headviz.errors import BadInput, Cancelled, HeadvizError
+
+if TYPE_CHECKING:
+    from headviz.jobs.view import JobView
 
 
 class Parser(argparse.ArgumentParser):
@@ -36,7 +40,8 @@ def models(args: argparse.Namespace) -> int:
 
     rows = catalog.describe_models(settings())
     if args.json:
-        print(json.dumps({"models": rows, "families": list(FAMILIES)}, indent=2))
+        unusable = [{"name": name, "why": why} for name, why in catalog.unusable(settings())]
+        print(json.dumps({"models": rows, "families": list(FAMILIES), "unusable": unusable}, indent=2))
         return 0
     for row in rows:
         shape = (
@@ -45,6 +50,10 @@ def models(args: argparse.Namespace) -> int:
             else "config not readable"
         )
         print(f"{row['name']:<40} {row['source']:<8} {row.get('family') or '?':<10} {shape}")
+    if unusable := catalog.unusable(settings()):
+        print("\nFolders of HEADVIZ_MODELS that cannot be used:")
+        for name, why in unusable:
+            print(f"{name:<40} {why}")
     print(
         f"\nFamilies that work: {', '.join(FAMILIES)}. Any hub id or local folder of these can be given as --model."
     )
@@ -92,9 +101,7 @@ def jobs(args: argparse.Namespace) -> int:
 
     if args.action == "list":
         for job in local.list_jobs():
-            print(
-                f"{job.digest[:12]}  {job.state:<11} {job.kind:<8} {job.doing or ''} {job.error or ''}".rstrip()
-            )
+            print(_line(job))
         return 0
     if not args.job:
         raise BadInput(f"jobs {args.action} needs the id of a job; `jobs list` shows them.")
@@ -114,13 +121,19 @@ def jobs(args: argparse.Namespace) -> int:
     return 0
 
 
-def serve(args: argparse.Namespace) -> int:
-    """Start the dashboard."""
-    root = Path(__file__).parents[1]
-    print(f"headviz: http://{args.host}:{args.port}", flush=True)
-    command = [sys.executable, "-m", "streamlit", "run", str(root / "app.py")]
-    os.chdir(root)  # streamlit reads .streamlit/config.toml from where it starts
-    os.execv(sys.executable, [*command, "--server.address", args.host, "--server.port", str(args.port)])
+def _line(job: JobView) -> str:
+    """One job: id, when it was asked, state, kind, what it is about; what is being done only while it is."""
+    from headviz.describe import describe
+    from headviz.jobs.folder import ENDED
+
+    words = [describe(job.request)]
+    if job.doing and job.state not in ENDED:
+        words.append(job.doing)
+    if job.error:
+        words.append(job.error.splitlines()[0])  # `jobs log` shows the rest
+    return (
+        f"{job.digest[:12]}  {job.created:%Y-%m-%d %H:%M}  {job.state:<11} {job.kind:<8} {' · '.join(words)}"
+    )
 
 
 # -------------------------------------------------------------------------------------------------- parsing
@@ -150,18 +163,24 @@ def parser() -> argparse.ArgumentParser:
     within.add_argument("--json", action="store_true", help="print JSON")
     command("models", models).add_argument("--json", action="store_true", help="print JSON")
     kept = command("store", store)
-    kept.add_argument("action", choices=["list", "prune"], nargs="?", default="list")
+    kept.add_argument(
+        "action", choices=["list", "prune"], nargs="?", default="list", help="what to do (default list)"
+    )
     kept.add_argument(
         "--older-than", type=float, metavar="DAYS", help="prune: what is older than so many days"
     )
     kept.add_argument("--keep", metavar="SIZE", help="prune: the oldest, until SIZE (such as 2GB) is left")
     kept.add_argument("--all", action="store_true", help="prune: everything")
     job = command("jobs", jobs)
-    job.add_argument("action", choices=["list", "log", "cancel", "retry", "run"], nargs="?", default="list")
+    job.add_argument(
+        "action",
+        choices=["list", "log", "cancel", "retry", "run"],
+        nargs="?",
+        default="list",
+        help="what to do (default list)",
+    )
     job.add_argument("job", nargs="?", help="id of the job, or its first digits")
-    page = command("serve", serve)
-    page.add_argument("--host", default="localhost", help="address to listen on (default: this machine only)")
-    page.add_argument("--port", type=int, default=8501)
+    serve.options(command("serve", serve.run))
     return whole
 
 

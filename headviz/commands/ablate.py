@@ -10,7 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headviz.commands.common import Terminal, add_data, add_model, data_ref, model_ref, read_bytes, writable
+from headviz.commands.common import (
+    Terminal,
+    add_data,
+    add_model,
+    check_lengths,
+    data_ref,
+    model_ref,
+    read_bytes,
+    writable,
+)
 from headviz.errors import BadInput
 from headviz.types import MeasureRequest, QuestionScores
 
@@ -45,8 +54,8 @@ def options(to: argparse.ArgumentParser) -> None:
         help="text whose scores choose (default docstrings)",
     )
     add("--chosen-part", default="train", help="its part (default train: apart from what is measured)")
-    add("--chosen-inputs", type=int, default=16)
-    add("--chosen-tokens", type=int, default=512)
+    add("--chosen-inputs", type=int, default=16, help="how many of its inputs (default 16)")
+    add("--chosen-tokens", type=int, default=512, help="tokens of each, BOS included (default 512)")
     add("--questions", metavar="FILE", help="with --target own: jsonl or csv with question, choices, answer")
     add("--subjects", default="", help="comma-separated; default all")
     add("--per-subject", type=int, default=0, help="questions a subject; 0 takes all")
@@ -127,6 +136,8 @@ def plan_of(args: argparse.Namespace, share: float) -> Plan:
         settings=settings(),
     )
     on_text = args.target == "loss"
+    text = data_ref(args) if on_text else None
+    check_lengths(model, chosen_on, text)
     asked = None
     if not on_text:
         revision = ""
@@ -157,7 +168,7 @@ def plan_of(args: argparse.Namespace, share: float) -> Plan:
         by=args.by,
         per_layer=args.per_layer,
         questions=asked,
-        text=data_ref(args) if on_text else None,
+        text=text,
         replace=args.replace,
         draws=args.random_draws,
     )

@@ -7,11 +7,14 @@ import json
 import re
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from headviz.errors import BadInput
 from headviz.types import BOS_POLICIES, DTYPES, PARTS, QUANTIZATIONS, DataRef, ModelRef
+
+_NOT_WITH_TEXT = ("--corpus", "--data-revision", "--dataset", "--config", "--split", "--part")
 
 
 class Terminal:
@@ -54,6 +57,18 @@ def read_json(path: str) -> Any:
         raise BadInput(f"{path} is no JSON: {error}.") from None
 
 
+def check_lengths(model: ModelRef, *texts: DataRef | None) -> None:
+    """Refuse inputs longer than the model's context, where its config is here, before weights are read."""
+    from headviz.data import corpora
+    from headviz.models import catalog
+    from headviz.settings import settings
+
+    longest = catalog.context_length(model, settings())
+    for text in texts:
+        if text is not None:
+            corpora.check_length(text, longest)
+
+
 def writable(path: str, endings: tuple[str, ...]) -> Path:
     """The path, checked before anything is computed."""
     out = Path(path)
@@ -64,11 +79,30 @@ def writable(path: str, endings: tuple[str, ...]) -> Path:
     return out
 
 
+class Noted(argparse.Action):
+    """Stores the value and notes in `args.given` that it was given, a default that is written out too."""
+
+    def __call__(self, parser, namespace, values, option_string=None) -> None:
+        setattr(namespace, self.dest, True if self.nargs == 0 else values)
+        namespace.given = {*getattr(namespace, "given", ()), self.option_strings[0]}
+
+
+def given(args: argparse.Namespace, *names: str) -> str:
+    """Those of `names` (all options that make a request, where none are named) that were given, for a sentence."""
+    there = getattr(args, "given", set())
+    return ", ".join(sorted(there & set(names) if names else there))
+
+
 def add_model(to: argparse.ArgumentParser) -> None:
-    add = to.add_argument
+    add = partial(to.add_argument, action=Noted)
     add("--model", default="smollm2", help="bundled name, hub id, or folder (default smollm2)")
     add("--revision", default="", help="branch, tag or commit of a hub model")
-    add("--dtype", choices=["auto", *DTYPES], default="auto")
+    add(
+        "--dtype",
+        choices=["auto", *DTYPES],
+        default="auto",
+        help="number format (default auto: what the machine is fast in)",
+    )
     add("--quantization", choices=QUANTIZATIONS, default="none", help="8bit or 4bit, on a GPU")
 
 
@@ -87,7 +121,7 @@ def model_ref(args: argparse.Namespace) -> ModelRef:
 
 
 def add_data(to: argparse.ArgumentParser, inputs: int = 16) -> None:
-    add = to.add_argument
+    add = partial(to.add_argument, action=Noted)
     add("--corpus", default="docstrings", help="text to use (default docstrings)")
     add(
         "--text",
@@ -107,17 +141,18 @@ def add_data(to: argparse.ArgumentParser, inputs: int = 16) -> None:
     )
     add("--inputs", type=int, default=inputs, help=f"how many inputs (default {inputs})")
     add("--tokens", type=int, default=512, help="tokens an input, BOS included (default 512)")
-    add("--seed", type=int, default=0)
+    add("--seed", type=int, default=0, help="draws which inputs are taken (default 0); own text has none")
     add(
         "--bos",
         choices=BOS_POLICIES,
         default="tokenizer",
         help="BOS token: as the tokenizer does it, always, never",
     )
-    add("--chat", action="store_true", help="wrap each input in the model's chat template")
+    add("--chat", nargs=0, default=False, help="wrap each input in the model's chat template")
 
 
 def data_ref(args: argparse.Namespace) -> DataRef:
+    """The pinned text that the options stand for. Raises BadInput where two of them exclude each other."""
     from headviz.data import corpora
     from headviz.settings import settings
 
@@ -125,21 +160,26 @@ def data_ref(args: argparse.Namespace) -> DataRef:
         name: getattr(args, name) for name in ("part", "inputs", "tokens", "seed", "bos", "chat")
     }
     if args.text:
+        if beside := given(args, *_NOT_WITH_TEXT):
+            raise BadInput(
+                f"--text is a text of your own, with which {beside} cannot be used. Leave one out."
+            )
         chosen |= {"corpus": "own", "revision": _text(args.text, args.column), "part": "all"}
     else:
         chosen |= {"corpus": args.corpus, "revision": args.data_revision}
-        if args.corpus == "hub":
-            chosen |= {name: getattr(args, name) for name in ("dataset", "config", "split", "column")}
+        chosen |= {name: getattr(args, name) for name in ("dataset", "config", "split", "column")}
     return corpora.resolve(settings=settings(), **chosen)
 
 
-def _text(given: str, column: str) -> str:
+def _text(name: str, column: str) -> str:
     """sha256 of a text: of the file of that name, or the one that headviz already keeps."""
     from headviz.data import own_text
     from headviz.settings import settings
 
-    if re.fullmatch(r"[0-9a-f]{64}", given) and not Path(given).exists():
-        return given
+    if re.fullmatch(r"[0-9a-f]{64}", name) and not Path(name).exists():
+        if column:
+            raise BadInput("--column goes with a file; a kept text has no columns any more. Leave it out.")
+        return name
     return own_text.import_text(
-        read_bytes(given), Path(given).name, column=column, settings=settings()
+        read_bytes(name), Path(name).name, column=column, settings=settings()
     ).revision

@@ -5,7 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 
-from headviz.commands.common import Terminal, add_data, add_model, data_ref, model_ref, read_json, writable
+from headviz.commands.common import (
+    Terminal,
+    add_data,
+    add_model,
+    check_lengths,
+    data_ref,
+    given,
+    model_ref,
+    read_json,
+    writable,
+)
 from headviz.errors import BadInput
 from headviz.types import ScoreRequest
 
@@ -30,6 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
     out = writable(args.out, (".parquet", ".csv", ".json"))
     request = request_of(args)
+    check_lengths(request.model, request.data)
     watch = Terminal(args.quiet)
     try:
         table = local.run_here(request, watch)
@@ -40,6 +51,8 @@ def run(args: argparse.Namespace) -> int:
         out.with_name(out.name + ".provenance.json").write_text(files.provenance_json(table))
     if not args.quiet:
         print(tables.caption(table.provenance, table), file=sys.stderr)
+        for note in table.provenance.notes:
+            print(f"Note: {note}.", file=sys.stderr)
         print(
             f"{args.out}: {len(table.metrics)} scores of {table.geometry.layers * table.geometry.heads} heads"
         )
@@ -52,6 +65,10 @@ def request_of(args: argparse.Namespace) -> ScoreRequest:
 
     if not args.request:
         return ScoreRequest(model=model_ref(args), data=data_ref(args))
+    if beside := given(args):
+        raise BadInput(
+            f"--request holds the whole request, so {beside} cannot be given beside it. Leave one out."
+        )
     request = read_spec(read_json(args.request))
     if not isinstance(request, ScoreRequest):
         raise BadInput(f"{args.request} holds a {request.kind!r} request; `score` runs 'score' requests.")

@@ -18,7 +18,16 @@ from headviz.errors import BadData, BadInput, UnknownName, lookup
 from headviz.settings import Settings
 from headviz.types import BOS_POLICIES, Bos, DataRef
 
-__all__ = ["CORPORA", "Corpus", "Document", "describe", "pool_of", "read_documents", "resolve"]
+__all__ = [
+    "CORPORA",
+    "Corpus",
+    "Document",
+    "check_length",
+    "describe",
+    "pool_of",
+    "read_documents",
+    "resolve",
+]
 
 
 def resolve(
@@ -66,6 +75,15 @@ def resolve(
         inputs=inputs, tokens=tokens, seed=0 if row.source == "own" else seed, bos=bos, chat=bool(chat),
     )  # fmt: skip
     return _pinned(ref, row, settings)
+
+
+def check_length(data: DataRef, longest: int | None) -> None:
+    """Refuse inputs longer than the model's context, `longest` tokens; None: no limit is known. Raises BadInput."""
+    if longest is not None and data.tokens > longest:
+        raise BadInput(
+            f"Inputs of {data.tokens} tokens were asked for, and the model's context is {longest} tokens. "
+            f"Ask for {longest} or fewer."
+        )
 
 
 def describe(ref: DataRef) -> str:

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from headviz.data.corpora import check_length
 from headviz.data.documents import Document
 from headviz.data.encoding import Encoder, encoder
 from headviz.data.reading import pool_of, read_documents
 from headviz.data.table import CORPORA, Corpus
-from headviz.errors import BadData, BadInput, lookup
+from headviz.errors import BadData, lookup
 from headviz.settings import Settings
 from headviz.types import DataRef, Watch
 
@@ -53,11 +54,7 @@ def build_inputs(
     Raises BadInput (longer than `context_length`, no BOS token, no chat template, no room) and BadData (no input at
     all), and what `read_documents` raises.
     """
-    if context_length is not None and ref.tokens > context_length:
-        raise BadInput(
-            f"Inputs of {ref.tokens} tokens were asked for, and the model's context is {context_length} tokens. "
-            f"Ask for {context_length} or fewer."
-        )
+    check_length(ref, context_length)
     row = lookup(CORPORA, ref.corpus, "corpus")
     encode = encoder(tokenizer, tokens=ref.tokens, bos=ref.bos, chat=ref.chat)
     documents = list(read_documents(ref, settings, watch))
@@ -65,9 +62,14 @@ def build_inputs(
     if len(documents) == pool_of(ref):
         notes.append(f"drawn from the first {len(documents)} documents of this part")
     order = _order(len(documents), ref, row)
-    cutter = {"own": _own, "items": _items, "documents": _rounds}["own" if row.source == "own" else row.kind]
+    if row.source == "own":
+        found = _own(documents, order, encode, ref.inputs, notes)
+    elif row.kind == "items":
+        found = _items(documents, order, encode, ref.inputs, notes)
+    else:
+        found = _rounds(documents, order, encode, ref.inputs)
     cuts: list[Cut] = []
-    for cut in cutter(documents, order, encode, ref.inputs, notes):
+    for cut in found:
         cuts.append(cut)
         watch.step("cutting inputs", len(cuts), ref.inputs, "inputs")
     if not cuts:
@@ -89,23 +91,13 @@ def pieces(tokens: np.ndarray, tokenizer: Any) -> dict[str, str]:
     return found
 
 
-def preview(inputs: Inputs, tokenizer: Any, first: int = 3, tokens: int = 24) -> list[list[str]]:
-    """The first `tokens` tokens of the first inputs, as text: what the model is really fed, BOS and template too."""
-    names = pieces(inputs.tokens[:first, :tokens], tokenizer)
-    return [
-        [names[str(token)] for token in row[:tokens] if token >= 0] for row in inputs.tokens[:first].tolist()
-    ]
-
-
 def _order(count: int, ref: DataRef, row: Corpus) -> Sequence[int]:
     if row.source == "own":
         return range(count)
     return np.random.Generator(np.random.PCG64(ref.seed)).permutation(count).tolist()
 
 
-def _rounds(
-    documents: list[Document], order: Sequence[int], encode: Encoder, wanted: int, notes: list[str]
-) -> Iterator[Cut]:
+def _rounds(documents: list[Document], order: Sequence[int], encode: Encoder, wanted: int) -> Iterator[Cut]:
     """Full windows: the first of every document, then the second of every document …"""
     waiting = [(encode.windows(documents[number].text), number) for number in order]
     given = 0

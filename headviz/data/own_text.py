@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from headviz.data import tables
 from headviz.data.documents import Document, Text, as_text, read_text, write_text
@@ -22,6 +23,18 @@ MAX_BYTES = 50_000_000
 MAX_CHARACTERS = 50_000_000  # a small parquet file can hold a huge text
 _HASH = re.compile(r"[0-9a-f]{64}")
 _STRINGS = ("string", "large_string", "string_view")
+_NUMBER = re.compile(r"[+-]?(?:\d[\d.,]*|\.\d+)(?:[eE][+-]?\d+)?%?")
+_SAMPLE = 256  # rows that say which column is the text
+_START = 80
+
+
+class Summary(NamedTuple):
+    """What a kept text is. characters: of all documents; start: the first 80, on one line; notes: what was left out."""
+
+    documents: int
+    characters: int
+    start: str
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -40,7 +53,7 @@ def import_text(data: bytes, filename: str, *, column: str = "", settings: Setti
     """Read text from `data`, keep it, and say what it is.
 
     filename: only its ending counts (.txt .md .jsonl .json .csv .parquet) and the message in which it is named
-    column:   which column is the text; may be empty when there is one column of strings, or one called `text`
+    column:   which column is the text; may be empty where `best_column` finds it
     A txt file is one document, of the others each row is one; rows without text are left out, with a note.
     Raises BadData, one sentence each, for what cannot be read.
     """
@@ -57,6 +70,8 @@ def import_text(data: bytes, filename: str, *, column: str = "", settings: Setti
     if not documents:
         where = f"column {column!r} of {name}" if column else name
         raise BadData(f"There is nothing but blanks in {where}. Give some text.")
+    if column:
+        _refuse_numbers([document.text for document in documents], column, there, name)
     text = as_text(documents)
     path = _path(text.revision, settings)
     if not path.exists():
@@ -75,6 +90,30 @@ def load(revision: str, settings: Settings) -> Text:
             "Paste or upload it again."
         )
     return text
+
+
+def summary(revision: str, settings: Settings) -> Summary:
+    """What the kept text with this sha256 is. Raises BadData as `load` does."""
+    text = load(revision, settings)
+    first, last = text.documents[0].text, text.documents[-1].name
+    start = " ".join(first.lstrip()[: 4 * _START].split())[:_START]
+    # rows keep their numbers, so that gaps tell how many were left out before the last one
+    rows = int(last.removeprefix("row ")) if last.startswith("row ") else len(text.documents)
+    blank = rows - len(text.documents)
+    notes = (f"{blank} of the first {rows} rows have no text and are left out",) if blank else ()
+    return Summary(len(text.documents), text.characters, start, notes)
+
+
+def best_column(data: bytes, filename: str) -> str:
+    """The column that is the text: `text`, else the only one of strings that are mostly no numbers.
+
+    Empty where that is not clear, and for a txt file, which has none. Raises BadData as `columns` does.
+    """
+    there = columns(data, filename)
+    if not there:
+        return ""
+    name = Path(filename).name
+    return _best(_text_columns(there, data, tables.kind_of(name), name))
 
 
 def columns(data: bytes, filename: str) -> list[str]:
@@ -117,20 +156,52 @@ def _choose(column: str, there: list[str], data: bytes, kind: str, name: str) ->
         if column not in there:
             raise BadData(f"{name} has no column {column!r}. Its columns: {', '.join(there)}.")
         return column
-    candidates = there
-    if kind == "parquet":
-        types = tables.parquet_columns(_buffer(data), name)
-        candidates = [column for column in there if types[column] in _STRINGS]
-    elif kind == "jsonl":
-        first = next(_rows(data, kind, (), name))
-        candidates = [column for column in there if isinstance(first.get(column), str)]
-    if "text" in candidates:
-        return "text"
-    if len(candidates) == 1:
-        return candidates[0]
+    candidates = _text_columns(there, data, kind, name)
+    if best := _best(candidates):
+        return best
     if not candidates:
         raise BadData(f"{name} has no column of text. Its columns: {', '.join(there)}.")
     raise BadData(f"{name} has several columns of text. Say which one to read: {', '.join(candidates)}.")
+
+
+def _best(candidates: list[str]) -> str:
+    if "text" in candidates:
+        return "text"
+    return candidates[0] if len(candidates) == 1 else ""
+
+
+def _text_columns(there: list[str], data: bytes, kind: str, name: str) -> list[str]:
+    """Columns of strings that are mostly no numbers, by the first rows; blank ones only where there are no others."""
+    typed = tables.parquet_columns(_buffer(data), name) if kind == "parquet" else {}
+    wanted = tuple(column for column in there if typed.get(column, "string") in _STRINGS)
+    if not wanted:
+        return []
+    rows = list(islice(_rows(data, kind, wanted, name), _SAMPLE))
+    found: dict[str, bool] = {}  # column → whether anything but blanks is in it
+    for column in wanted:
+        cells = [row[column] for row in rows if row.get(column) is not None]
+        if kind == "jsonl" and not (cells and isinstance(cells[0], str)):
+            continue
+        texts = [cell for cell in cells if isinstance(cell, str) and cell.strip()]
+        if 2 * _numbers(texts) <= len(texts):
+            found[column] = bool(texts)
+    return [column for column, filled in found.items() if filled or column == "text"] or list(found)
+
+
+def _numbers(texts: Sequence[str]) -> int:
+    """How many of these are numbers and nothing else."""
+    return sum(_NUMBER.fullmatch(text.strip()) is not None for text in texts)
+
+
+def _refuse_numbers(texts: Sequence[str], column: str, there: list[str], name: str) -> None:
+    """Raises BadData where most cells are numbers: an id or a label would be scored as if it were text."""
+    numbers = _numbers(texts)
+    if 2 * numbers > len(texts):
+        others = ", ".join(other for other in there if other != column)
+        do = f"Choose the column of text; the others are: {others}." if others else "It has no other column."
+        raise BadData(
+            f"Column {column!r} of {name} holds numbers, not text ({numbers} of {len(texts)} cells). {do}"
+        )
 
 
 def _values(data: bytes, kind: str, column: str, name: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from headviz import machine
 from headviz.errors import BadInput, HeadvizError, ModelNotFound, UnsupportedModel, lookup
-from headviz.models import bundled, checks, hub, local
+from headviz.models import architectures, bundled, checks, hub, local
 from headviz.models.architectures import FAMILIES, geometry
 from headviz.settings import Settings
 from headviz.types import DTYPES, QUANTIZATIONS, ModelRef, Silent, Watch
@@ -38,7 +38,8 @@ class Entry:
 def list_models(settings: Settings) -> list[Entry]:
     """Bundled models that are installed, then folders of HEADVIZ_MODELS, then models in the Hugging Face cache.
 
-    Only what can be loaded: a checkpoint of an unknown family, or with pickled weights, is left out.
+    Only what can be loaded: a checkpoint of an unknown family, or with pickled weights, is left out; of
+    HEADVIZ_MODELS, `unusable` says so.
     """
     entries = [
         Entry(
@@ -53,14 +54,20 @@ def list_models(settings: Settings) -> list[Entry]:
         if bundled.is_installed(row, settings)
     ]
     for name, folder in local.folders(settings).items():
-        if _loads(folder):
+        if not _problem(folder):
             revision = local.known_revision(folder, settings)
             entries.append(_entry("local", name, revision, folder))
     for name, commit in hub.in_cache():
         folder = hub.cached(name, commit)
-        if folder and _loads(folder):
+        if folder and not _problem(folder):
             entries.append(_entry("hub", name, commit, folder))
     return entries
+
+
+def unusable(settings: Settings) -> list[tuple[str, str]]:
+    """(name, sentence why) of the sub-folders of HEADVIZ_MODELS that are no usable checkpoint, by name."""
+    there = local.folders(settings) | local.others(settings)
+    return [(name, why) for name, folder in sorted(there.items()) if (why := _problem(folder))]
 
 
 def resolve(
@@ -91,6 +98,7 @@ def resolve(
         found: tuple[Any, str, str] = ("bundled", row.name, row.sha256)
     elif folder := _folder(name, settings, allow_paths, source):
         watch.step(f"checking {folder.name}")
+        _refuse(folder)
         found = ("local", folder.name, local.pin(folder, settings, watch))
     elif source in ("", "hub"):
         found = ("hub", name, hub.commit_of(name, revision))
@@ -121,6 +129,20 @@ def locate(ref: ModelRef, settings: Settings, watch: Watch | None = None) -> Pat
     if ref.source == "local":
         return local.locate(ref.name, ref.revision, settings, watch)
     return hub.download(ref.name, ref.revision, label(ref), watch)
+
+
+def context_length(ref: ModelRef, settings: Settings) -> int | None:
+    """The longest input of a model in tokens, from its config alone; None where it has no end or is not known here."""
+    if ref.source == "bundled":
+        row = bundled.find(ref.name)
+        config = dict(row.config) if row else None
+    else:
+        config = _config_here(ref, settings)
+    try:
+        longest = architectures.context_length(config) if config else None
+    except UnsupportedModel:
+        return None
+    return longest if isinstance(longest, int) and longest > 0 else None
 
 
 def label(ref: ModelRef) -> str:
@@ -197,14 +219,14 @@ def _folder(name: str, settings: Settings, allow_paths: bool, source: str) -> Pa
         return None
     if found := local.folders(settings).get(name):
         return found
-    if allow_paths:
-        return local.as_path(name)
+    if allow_paths and (found := local.as_path(name)):
+        return found
     if local.looks_like_path(name):
         raise BadInput(
             f"{name!r} is a path, and paths are taken only on the command line and in notebooks. Put the folder "
             "under HEADVIZ_MODELS and give its name."
         )
-    return None
+    return local.others(settings).get(name)  # is refused with the reason: the hub would not know more of it
 
 
 def _nowhere(name: str, source: str, settings: Settings) -> str:
@@ -230,10 +252,33 @@ def _entry(source: Literal["hub", "local"], name: str, revision: str, folder: Pa
     )
 
 
-def _loads(folder: Path) -> bool:
+def _config_here(ref: ModelRef, settings: Settings) -> dict[str, Any] | None:
+    """config.json of a local folder or of the hub's cache; None where it is not on this machine."""
+    if ref.source == "local":
+        folder = local.known_folder(ref.name, ref.revision, settings)
+    else:
+        folder = hub.cached(ref.name, ref.revision)
+    try:
+        return checks.read_config(folder, ref.name) if folder else None
+    except ModelNotFound:
+        return None
+
+
+def _refuse(folder: Path) -> None:
+    """Raise for what cannot be loaded, from file names and config alone."""
     try:
         local.check(folder)
         geometry(checks.read_config(folder, folder.name))
-    except HeadvizError:
-        return False
-    return True
+    except OSError as error:
+        raise ModelNotFound(
+            f"{folder.name} cannot be read: {error.strerror}. Change its permissions."
+        ) from None
+
+
+def _problem(folder: Path) -> str:
+    """The sentence with which `_refuse` refuses a folder; empty for one that can be loaded."""
+    try:
+        _refuse(folder)
+    except HeadvizError as error:
+        return str(error)
+    return ""

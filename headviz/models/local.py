@@ -31,6 +31,23 @@ def folders(settings: Settings) -> dict[str, Path]:
     return {path.name: path for path in found if not path.name.startswith(".")}
 
 
+def others(settings: Settings) -> dict[str, Path]:
+    """Folder name → folder, for the sub-folders of HEADVIZ_MODELS that have no config.json, by name."""
+    known = folders(settings)  # raises where HEADVIZ_MODELS itself cannot be read
+    if settings.models is None:
+        return {}
+    found = sorted(path for path in settings.models.iterdir() if path.is_dir())
+    return {path.name: path for path in found if path.name not in known and not path.name.startswith(".")}
+
+
+def known_folder(name: str, revision: str, settings: Settings) -> Path | None:
+    """`locate` without reading any weights: None where the content is not remembered to be `revision`."""
+    for folder in _candidates(name, revision, settings):
+        if known_revision(folder, settings) == revision:
+            return folder
+    return None
+
+
 def looks_like_path(name: str) -> bool:
     """Whether somebody meant a folder: `./x`, `../x`, `/x`, `~/x`, `x/`, or a path of Windows."""
     return name.startswith((".", "/", "~")) or name.endswith("/") or "\\" in name
@@ -75,11 +92,7 @@ def known_revision(folder: Path, settings: Settings) -> str:
 
 def locate(name: str, revision: str, settings: Settings, watch: Watch | None = None) -> Path:
     """The folder with that name and content. Raises ModelNotFound where it is gone or has changed."""
-    listed = read_json(settings.home / _INDEX).get(f"{name}@{revision}")
-    candidates = [Path(listed)] if listed else []
-    if (offered := folders(settings).get(name)) and offered not in candidates:
-        candidates.append(offered)
-    present = [folder for folder in candidates if (folder / "config.json").is_file()]
+    present = _candidates(name, revision, settings)
     for folder in present:
         if folder_sha256(parts(folder), settings.home, watch) == revision:
             return folder
@@ -92,3 +105,12 @@ def locate(name: str, revision: str, settings: Settings, watch: Watch | None = N
         f"The local model {name} ({revision[:12]}) is not on this machine. Put its folder under HEADVIZ_MODELS, or "
         "give its path on the command line."
     )
+
+
+def _candidates(name: str, revision: str, settings: Settings) -> list[Path]:
+    """Folders where that content may lie: the one where it was seen, then the one that is offered by that name."""
+    listed = read_json(settings.home / _INDEX).get(f"{name}@{revision}")
+    found = [Path(listed)] if listed else []
+    if (offered := folders(settings).get(name)) and offered not in found:
+        found.append(offered)
+    return [folder for folder in found if (folder / "config.json").is_file()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -217,6 +218,62 @@ def test_the_list_holds_what_loads(settings):
     assert catalog.list_models(settings)[1].label == "a (local)"
     ref = resolve(settings, "a")
     assert catalog.list_models(settings)[1].label == catalog.label(ref)
+
+
+def broken(settings):
+    """Folders of HEADVIZ_MODELS that are no usable checkpoint: name → a piece of the sentence that says why."""
+    save(settings.models / "good")
+    change_config(save(settings.models / "unknown"), model_type="mamba", architectures=None)
+    change_config(save(settings.models / "shapeless"), num_attention_heads=None)
+    pickled = save(settings.models / "pickled")
+    (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
+    (settings.models / "empty").mkdir()
+    (settings.models / ".hidden").mkdir()
+    return {
+        "empty": "no config.json",
+        "pickled": "pickle",
+        "shapeless": "no num_hidden_layers|no num_attention_heads",
+        "unknown": "'mamba' are not supported",
+    }
+
+
+def test_what_cannot_be_used_is_told_with_the_reason(settings, monkeypatch):
+    why = broken(settings)
+    monkeypatch.setattr(catalog.hub, "ask", lambda *_: pytest.fail("the hub was asked"))
+    told = catalog.unusable(settings)
+    assert [name for name, _ in told] == list(why)
+    for name, sentence in told:
+        assert re.search(why[name], sentence)
+        for allow_paths in (False, True):
+            with pytest.raises(BadInput) as refused:
+                resolve(settings, name, allow_paths=allow_paths)
+            assert str(refused.value) == sentence
+    assert catalog.unusable(Settings(home=settings.home)) == []
+
+
+@pytest.mark.parametrize(("case", "longest"), [("llama", 512), ("gpt2", 512), ("bloom", None)])
+def test_context_length_from_the_config(settings, case, longest):
+    folder = save(settings.models / "m", case)
+    ref = resolve(settings, "m")
+    if longest:
+        key = {"gpt2": "n_positions"}.get(case, "max_position_embeddings")
+        longest = json.loads((folder / "config.json").read_text())[key]
+    assert catalog.context_length(ref, settings) == longest
+    change_config(folder, rope_theta=5.0)
+    assert catalog.context_length(ref, settings) is None, "it is another model now"
+
+
+def test_context_length_of_bundled_and_hub_models(settings, tmp_path):
+    assert catalog.context_length(resolve(settings, "smollm2"), settings) == 8192
+    commit = "c" * 40
+    ref = ModelRef(source="hub", name="org/m", revision=commit, dtype="float32")
+    assert catalog.context_length(ref, settings) is None
+    folder = save(tmp_path / "cache" / "models--org--m" / "snapshots" / commit)
+    change_config(folder, max_position_embeddings=77)
+    assert catalog.context_length(ref, settings) == 77
+    for unknown in (None, "long"):
+        change_config(folder, max_position_embeddings=unknown)
+        assert catalog.context_length(ref, settings) is None
 
 
 def test_the_list_without_the_bundled_package(settings, monkeypatch):

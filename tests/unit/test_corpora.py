@@ -75,6 +75,14 @@ def test_every_row_is_complete():
         assert (row.source == "installed") == (name in reading.INSTALLED)
 
 
+def test_inputs_longer_than_the_context_are_refused():
+    ref = DataRef(corpus="docstrings", revision="0" * 64, tokens=512)
+    corpora.check_length(ref, None)
+    corpora.check_length(ref, 512)
+    with pytest.raises(BadInput, match=r"512 tokens were asked for.*context is 511 tokens. Ask for 511"):
+        corpora.check_length(ref, 511)
+
+
 def test_a_ref_is_pinned_and_described(settings, small_code):
     ref = resolve("stdlib-code", settings=settings)
     assert ref == DataRef(corpus="stdlib-code", revision=ref.revision, part="held-out")

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from headviz.data import own_text
-from headviz.data.own_text import columns, import_text, load
+from headviz.data.own_text import Summary, best_column, columns, import_text, load, summary
 from headviz.errors import BadData
 from headviz.settings import Settings
 
@@ -115,6 +115,9 @@ WRONG = [
     (b"[" * 100_000, "a.jsonl", "", "Line 1 of a.jsonl is no JSON"),
     (b'{"text": "\\ud800"}', "a.jsonl", "", "lone surrogate"),
     (b'{"text": 7}', "a.jsonl", "text", "Row 1 of column 'text' of a.jsonl is no text but int"),
+    (b"id,title\n1,a\n2,b\n", "a.csv", "id", r"'id' of a.csv holds numbers.*2 of 2.*the others are: title"),
+    (b"text\n1\n2.5\nb\n", "a.csv", "", "no column of text. Its columns: text"),
+    (b'{"text": "7"}', "a.jsonl", "text", "'text' of a.jsonl holds numbers.*It has no other column"),
     (b'{"n": 7}', "a.jsonl", "", "no column of text. Its columns: n"),
     (b'{"a": "x"}', "a.jsonl", "b", "no column 'b'. Its columns: a"),
     (b'{"a": "x", "b": "y"}', "a.jsonl", "", "several columns of text.*a, b"),
@@ -154,3 +157,45 @@ def test_what_is_kept_is_json(settings):
     own = import_text(b'{"text": "a"}\n{"text": "b"}', "x.jsonl", settings=settings)
     tree = json.loads((settings.home / "texts" / f"{own.revision}.json").read_bytes())
     assert tree == {"revision": own.revision, "documents": [["row 1", "a"], ["row 2", "b"]]}
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "best"),
+    [
+        (b"id,body\n1,one\n2,two\n", "a.csv", "body"),
+        (b"id,body,empty\n1,one,\n2,two,\n", "a.csv", "body"),
+        (b"title,text\nx,one\n", "a.csv", "text"),
+        (b"title,body\nx,one\n", "a.csv", ""),
+        (b"id,share\n1,2.5%\n-2,1e-3\n", "a.csv", ""),
+        (b"text,body\n1,one\n2,two\n", "a.csv", "body"),
+        (b"title,text\n" + b"x,\n" * 300 + b"x,one\n", "a.csv", "text"),
+        (b'{"id": "17", "n": 4, "body": "one"}\n{"id": "18", "body": "2"}', "a.jsonl", "body"),
+        (b'{"n": 4}', "a.jsonl", ""),
+        (parquet({"n": [1, 2], "id": ["1", "2"], "body": ["one", None]}), "a.parquet", "body"),
+        (parquet({"n": [1, 2]}), "a.parquet", ""),
+        (b"1 2 3", "a.txt", ""),
+    ],
+)
+def test_the_column_of_text_is_found_or_left_open(data, name, best, settings):
+    assert best_column(data, name) == best
+    if best:
+        assert import_text(data, name, settings=settings).column == best
+
+
+def test_the_best_column_reads_the_first_rows_only(settings):
+    data = b"id,body\n" + b"7,some words\n" * 300 + b"x,1\n" * 900
+    assert best_column(data, "a.csv") == "body"
+    with pytest.raises(BadData, match=r"'body' of a.csv holds numbers.*900 of 1200"):
+        import_text(data, "a.csv", settings=settings)
+
+
+def test_what_a_kept_text_is(settings):
+    rows = [{"text": " one\n\ttwo " + "words " * 40}, {"text": ""}, {"text": "three"}]
+    own = import_text("\n".join(map(json.dumps, rows)).encode(), "a.jsonl", settings=settings)
+    told = summary(own.revision, settings)
+    start = ("one two " + "words " * 40)[:80]
+    assert told == Summary(2, own.characters, start, ("1 of the first 3 rows have no text and are left out",))
+    txt = import_text(b"Some text.", "a.txt", settings=settings)
+    assert summary(txt.revision, settings) == (1, 10, "Some text.", ())
+    with pytest.raises(BadData, match="not on this machine"):
+        summary("0" * 64, settings)

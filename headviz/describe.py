@@ -1,0 +1,65 @@
+"""A request in one line, for lists of jobs: the page and the command line say the same. No torch, no streamlit."""
+
+from __future__ import annotations
+
+from headviz.data import corpora
+from headviz.models import catalog
+from headviz.types import (
+    Ablation,
+    MeasureRequest,
+    ModelRef,
+    PatternRequest,
+    QuestionsRef,
+    Request,
+    head_name,
+)
+
+_NAMED = 2  # heads of a set that are named: enough to tell random sets of one size apart
+
+
+def describe(request: Request | None) -> str:
+    """Model, number format and data; first the head of a pattern, or what is off while measuring.
+
+    None stands for a request that this version cannot read.
+    """
+    if request is None:
+        return "written by another version of headviz"
+    words = [catalog.label(request.model), _number_format(request.model)]
+    if isinstance(request, MeasureRequest):
+        words.insert(0, _off(request.ablation))
+        words.append(_questions(request.questions) if request.questions else corpora.describe(request.text))
+        return " · ".join(words)
+    if isinstance(request, PatternRequest):
+        words.insert(0, f"{head_name(request.layer, request.head)} on input {request.input}")
+    return " · ".join([*words, corpora.describe(request.data)])
+
+
+def _number_format(model: ModelRef) -> str:
+    return model.dtype if model.quantization == "none" else f"{model.dtype}, {model.quantization}"
+
+
+def _off(off: Ablation) -> str:
+    if off.mode == "none":
+        return "as it is"
+    if off.mode == "per-input":
+        return f"off per input: {off.metric} beyond {off.threshold:.4g}, {off.replace}"
+    if off.mode == "random-per-input":
+        return f"off per input: each head with probability {off.rate:.4g}, seed {off.seed}, {off.replace}"
+    named = [head_name(layer, head) for layer, head in off.heads[:_NAMED]]
+    more = [] if len(off.heads) <= _NAMED else ["…"]
+    count = "1 head" if len(off.heads) == 1 else f"{len(off.heads)} heads"
+    which = f" ({', '.join(named + more)})" if named else ""
+    return f"{count} off{which}, {off.replace}"
+
+
+def _questions(asked: QuestionsRef) -> str:
+    """`mmlu, 57 subjects, 20 each, seed 0 · 5 shots · letter`: what tells two rounds of questions apart."""
+    what = f"{asked.source}, {len(asked.subjects)} subject" + ("" if len(asked.subjects) == 1 else "s")
+    if asked.per_subject:
+        what += f", {asked.per_subject} each, seed {asked.seed}"
+    if asked.half != "all":
+        what += f", {asked.half} half"
+    words = [what, f"{asked.shots} shots", asked.scoring]
+    if asked.chat:
+        words.append("chat template")
+    return " · ".join(words)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from headviz.charts import fmt, frame, scales
+from headviz.charts import frame, scales
 from headviz.charts.scales import Scale
 from headviz.types import Geometry
 
@@ -18,25 +18,32 @@ TOP, LEFT, RIGHT, BOTTOM = 86, 52, 12, 46
 GL_ABOVE = 1000  # heads; SVG markers get slow beyond
 GAP, THICK = 0.4, 0.8  # of the strips of means, in cells
 STRIP = GAP + THICK
-NATURAL = 560  # px the map is laid out for; narrower columns shrink the cells
+HOME, WIDE = 480, 830  # px of the map's column on pages 1280 and 1920 px wide
+TALL = 640  # px that all layers take at the most
 
 
 def cell_size(layers: int, heads: int) -> tuple[float, float]:
-    """(width, height) of a cell in px where there is room: square, up to twice as wide as high for few heads."""
-    height = float(np.clip(600 / layers, 8, 30))
-    width = float(np.clip((NATURAL - LEFT - RIGHT) / (heads + STRIP), 8, 2 * height))
-    return max(width, height) if heads <= 32 else max(width, min(height, 9.0)), height
+    """(width, height) of a cell in px in the column of a 1280 px page: squarish there, 26 to 40 px high for few layers."""
+    room = (HOME - LEFT - RIGHT) / (heads + STRIP)
+    height = float(min(TALL / layers, max(26.0 if layers <= 12 else 8.0, min(1.25 * room, 40.0))))
+    return min(room, 2 * height), height
+
+
+def fixed_shape(layers: int, heads: int) -> float | None:
+    """Width over height that cells keep in any column; None: they fill its width, at the most about twice as wide as high."""
+    width, height = cell_size(layers, heads)
+    if (WIDE - LEFT - RIGHT) / (heads + STRIP) <= 2.2 * height:
+        return None
+    return min(1.25 * width / height, 2.0)
 
 
 def map_size(geometry: Geometry, note: str = "") -> tuple[int, int]:
     """(width, height) in px that the map of this model takes where there is room, its margins included."""
     width, height = cell_size(geometry.layers, geometry.heads)
     rows = geometry.layers + (STRIP if geometry.slopes else 0)
-    lines = len(fmt.wrap(note, frame.WIDE))
-    foot = frame.FOOT + 14 * lines if lines else 0
     return (
         round(LEFT + RIGHT + width * (geometry.heads + STRIP)),
-        round(TOP + BOTTOM + foot + height * rows),
+        round(TOP + BOTTOM + height * rows) + frame.foot(note),
     )
 
 
@@ -62,7 +69,7 @@ def cell_map(
     top = bool(geometry.slopes)  # only under ALiBi does a head's index mean something across layers
     rows = L + (STRIP if top else 0)
     around = {"left": LEFT, "right": RIGHT, "top": TOP, "bottom": BOTTOM}
-    figure = frame.start(theme, map_size(geometry, provenance)[1], **around, note=provenance)
+    figure = frame.start(theme, map_size(geometry)[1], **around, note=provenance)
     drawn, low, high = scales.paint(scale, values, ends)
     _heat(figure, values, scale, theme, ends)
     _strips(figure, values, scale, theme, ends, mean_text, top)
@@ -81,7 +88,7 @@ def cell_map(
     frame.heading(figure, title, theme, yshift=62)
     if key:
         frame.label(figure, "   ".join(key), theme, name="key", xshift=-2)
-    _axes(figure, L, H, rows, width / height, theme, top)
+    _axes(figure, L, H, rows, fixed_shape(L, H), theme, top)
     return figure
 
 
@@ -156,24 +163,33 @@ _SQUARE = ((-0.36, -0.36), (0.36, -0.36), (0.36, 0.36), (-0.36, 0.36), (-0.36, -
 _DOT = ((-0.05, 0.0), (0.05, 0.0))
 
 
+CROSS = ((-0.34, -0.34), (0.34, 0.34), (np.nan, np.nan), (-0.34, 0.34), (0.34, -0.34))
+
+
+def strokes(where: np.ndarray, shape) -> tuple[list, list]:
+    """(x, y) of one line trace that draws `shape` in every marked cell; None parts the strokes."""
+    offsets = np.array([*shape, (np.nan, np.nan)])
+    points = np.argwhere(where)[:, None, ::-1] + offsets  # (n, stroke, xy)
+    flat = np.where(np.isnan(points), None, points.round(2).astype(object)).reshape(-1, 2)
+    return flat[:, 0].tolist(), flat[:, 1].tolist()
+
+
 def _marks(figure, where: np.ndarray, dark: np.ndarray, name: str, shape, theme: str) -> None:
     """The same stroke in every marked cell: light strokes on dark cells, dark on light. In cell units, so it always fits."""
     p = frame.palette(theme)
     for on_dark, colour in ((False, "#14171d"), (True, "#ffffff")):
-        at = np.argwhere(where & (dark == on_dark))  # (n, 2)
-        if not len(at):
+        count = int((where & (dark == on_dark)).sum())
+        if not count:
             continue
-        offsets = np.array([*shape, (np.nan, np.nan)])  # a gap after each stroke
-        points = at[:, None, ::-1] + offsets  # (n, stroke, xy)
-        flat = np.where(np.isnan(points), None, points.round(2).astype(object)).reshape(-1, 2)
+        x, y = strokes(where & (dark == on_dark), shape)
         figure.add_scatter(
-            x=flat[:, 0].tolist(),
-            y=flat[:, 1].tolist(),
+            x=x,
+            y=y,
             mode="lines",
             line={"color": p.line if shape is _SQUARE else colour, "width": 4 if shape is _DOT else 1.2},
             hoverinfo="skip",
             name=name,
-            meta={"mark": name, "cells": len(at)},
+            meta={"mark": name, "cells": count},
         )
 
 
@@ -247,8 +263,7 @@ def _axes(figure, L, H, rows, ratio, theme, top) -> None:
         tickangle=0,
         constrain="domain",
         constraintoward="left",
-        scaleanchor="y",
-        scaleratio=ratio,
+        **({"scaleanchor": "y", "scaleratio": ratio} if ratio else {}),
     )
     figure.update_yaxes(
         frame.axis(theme, grid=False),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 
+_GAP = "\u00a0"  # no-break space between a number and its unit, where lines are wrapped by others
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 NOT_DEFINED = "not defined"
 
@@ -66,13 +67,13 @@ def interval(value: float, low: float, high: float, unit: str = "") -> str:
 
 
 def duration(seconds: float) -> str:
-    """`1.80 s`, `2 min 5 s`, `1 h 12 min`."""
+    """`1.80 s`, `2 min 5 s`, `1 h 12 min`; no line breaks between a number and its unit."""
     if seconds < 99.5:
-        return f"{number(seconds)} s"
+        return f"{number(seconds)}{_GAP}s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
+        return f"{minutes}{_GAP}min {rest}{_GAP}s"
+    return f"{minutes // 60}{_GAP}h {minutes % 60}{_GAP}min"
 
 
 def size(count: float) -> str:

@@ -5,6 +5,7 @@ Use `st.plotly_chart(figure, theme=None)`: Streamlit's own theme would change th
 
 from __future__ import annotations
 
+import math
 from html import escape
 
 import plotly.graph_objects as go
@@ -14,8 +15,11 @@ from headviz.charts.scales import FONT, PALETTES, Limits, Palette, Row, Scale
 from headviz.errors import lookup
 
 FOOT = 8  # px between the provenance and the lower edge
+CLEAR = 6  # px between an axis title and the provenance
 SMALL = 11
 WIDE = 96  # characters of a provenance line: 490 px in the page's font
+NARROW = 300  # px that a chart is laid out for when nobody says how wide its column is
+LONG_TITLE = 460  # px from which the whole name of every score fits on an axis
 
 
 def palette(theme: str) -> Palette:
@@ -23,13 +27,29 @@ def palette(theme: str) -> Palette:
     return lookup(PALETTES, theme, "theme")
 
 
+def fitting(width: int) -> int:
+    """Characters of a provenance line that fit a chart `width` px wide, also in the fallback font, which is wider."""
+    return max(24, int((width - 16) / 5.6))
+
+
+def foot(note: str, chars: int = WIDE) -> int:
+    """px that the provenance takes below a figure."""
+    lines = len(fmt.wrap(note, chars))
+    return CLEAR + 14 * lines + FOOT if lines else 0
+
+
+def given(threshold: float | None) -> float | None:
+    """The threshold, None where there is none or it is NaN: a score without values has no quantile to cut at."""
+    return None if threshold is None or math.isnan(threshold) else threshold
+
+
 def start(
     theme: str, height: int, *, left=56, right=16, top=16, bottom=48, note: str = "", chars: int = WIDE
 ) -> go.Figure:
-    """An empty figure of fixed height. `note` (the provenance) goes along the lower edge, wrapped at `chars`."""
+    """An empty figure of fixed height. `note` (the provenance) goes below, wrapped at `chars`, and adds its own height."""
     p = palette(theme)
     lines = fmt.wrap(note, chars)
-    bottom += FOOT + 14 * len(lines) if lines else 0
+    height, bottom = height + foot(note, chars), bottom + foot(note, chars)
     figure = go.Figure()
     figure.update_layout(
         template=go.layout.Template(),
@@ -129,6 +149,13 @@ def label(figure: go.Figure, text: str, theme: str, *, x=0.0, y=1.0, **more) -> 
         "font": {"size": 12, "color": palette(theme).muted},
     }
     figure.add_annotation(text=text, x=x, y=y, **{**settings, **more})
+
+
+def nothing(figure: go.Figure, words: str, theme: str, *, n: str = "") -> None:
+    """Words in the middle of a panel that has nothing to draw."""
+    at = {"xref": f"x{n} domain", "yref": f"y{n} domain", "xanchor": "center", "yanchor": "middle"}
+    font = {"size": 13, "color": palette(theme).muted}
+    label(figure, words, theme, x=0.5, y=0.5, **at, font=font, name="nothing")
 
 
 def heading(figure: go.Figure, text: str, theme: str, *, yshift: float, **more) -> None:

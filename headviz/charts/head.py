@@ -18,36 +18,44 @@ def head_inputs(
     values: np.ndarray,
     row: Row,
     *,
-    layer: int,
-    head: int,
     threshold: float | None = None,
     documents: Sequence[str] = (),
     theme: str = "light",
     provenance: str = "",
+    width: int = frame.NARROW,
 ) -> go.Figure:
-    """One head's score on each input, side by side where they coincide. values: (N,), NaN inputs left out and counted."""
+    """One head's score on each input, side by side where they coincide. values: (N,), NaN inputs left out and counted.
+
+    A NaN threshold is none; without any value the axis is empty and says so. width: px the page gives at the least.
+    """
+    threshold = frame.given(threshold)
     values = np.asarray(values, np.float64)
     at = np.flatnonzero(~np.isnan(values))
     seen = values[at]
     p = frame.palette(theme)
-    figure = frame.start(theme, 170, left=16, top=30, bottom=46, note=provenance)
+    chars = frame.fitting(width)
+    figure = frame.start(theme, 170, left=16, top=30, bottom=46, note=provenance, chars=chars)
+    figure.update_yaxes(visible=False, range=[-1.05, 1.05], fixedrange=True)
+    title = escape(scales.titled(row, short=True))
+    if not len(seen):
+        figure.update_xaxes(frame.axis(theme, title, grid=False, showline=True, linecolor=p.line))
+        figure.update_xaxes(range=[0, 1], tickvals=[])
+        frame.nothing(figure, "not defined on these inputs", theme)
+        return figure
     low, high = (0.0, 1.0) if scales.scale_for(row).id == "sink" else _spread_ends(seen, threshold)
     unit = scales.value_unit(row)
     names = [f"input {i}" + (f" · {escape(documents[i])}" if len(documents) > i else "") for i in at]
     texts = [f"{n}<br>{escape(row.symbol)} {fmt.with_unit(v, unit)}" for n, v in zip(names, seen)]
     _dots(figure, seen, _swarm(seen, low, high), texts, theme)
-    figure.update_xaxes(frame.axis(theme, escape(scales.titled(row))), range=[low, high])
-    figure.update_yaxes(visible=False, range=[-1.05, 1.05], fixedrange=True)
+    figure.update_xaxes(frame.axis(theme, title), range=[low, high])
     said = f"{len(seen):,} inputs"
-    if len(seen):
-        mean = float(seen.mean())
-        place = {"type": "line", "x0": mean, "x1": mean, "yref": "y domain", "y0": 0.2, "y1": 0.8}
-        figure.add_shape(**place, line={"color": p.text, "width": 2}, name="mean")
+    mean = float(seen.mean())
+    place = {"type": "line", "x0": mean, "x1": mean, "yref": "y domain", "y0": 0.2, "y1": 0.8}
+    figure.add_shape(**place, line={"color": p.text, "width": 2}, name="mean")
     if threshold is not None:
         said += f", inactive in {int(inactive_mask(seen, row, threshold).sum()):,}"
         frame.shade(figure, row, threshold, low, high, theme)
-    if len(seen):
-        said += f"; mean {_short(mean, row)}"
+    said += f"; mean {_short(mean, row)}"
     if len(seen) < len(values):
         said += f"; not defined in {len(values) - len(seen):,}"
     frame.label(figure, said, theme, yshift=6, name="key", font={"size": 13, "color": p.text})
@@ -73,8 +81,6 @@ def _dots(figure, x: np.ndarray, y: np.ndarray, texts: list[str], theme: str) ->
 
 def _spread_ends(seen: np.ndarray, threshold: float | None) -> tuple[float, float]:
     known = np.concatenate([seen, [] if threshold is None else [threshold]])
-    if not known.size:
-        return 0.0, 1.0
     pad = 0.06 * (known.max() - known.min()) or 0.05 * abs(known.max()) or 0.5
     return float(known.min() - pad), float(known.max() + pad)
 
@@ -101,11 +107,17 @@ def head_scores(
     selected: str = "",
     theme: str = "light",
     provenance: str = "",
+    width: int = frame.NARROW,
 ) -> go.Figure:
-    """Every score of one head as its percentile among all heads, with the value beside; triangles mark the inactive end."""
+    """Every score of one head as its percentile among all heads, with the value beside; triangles mark the inactive end.
+
+    width: px the page gives at the least.
+    """
     ids = [m for m in (metrics if metrics is not None else table.metrics) if m in rows]
     p = frame.palette(theme)
-    figure = frame.start(theme, 76 + 24 * len(ids), left=96, right=88, top=28, bottom=46, note=provenance)
+    around = {"left": 98, "right": 92, "top": 28, "bottom": 46}
+    tall, chars = 76 + 24 * len(ids), frame.fitting(width)
+    figure = frame.start(theme, tall, **around, note=provenance, chars=chars)
     means = [table.mean(m) for m in ids]
     place = np.array([percentiles(m)[layer, head] for m in means])
     words = [_short(m[layer, head], rows[i]) for i, m in zip(ids, means)]
@@ -126,10 +138,11 @@ def head_scores(
         cliponaxis=False,
     )
     names = [f"<b>{escape(rows[m].symbol)}</b>" if m == selected else escape(rows[m].symbol) for m in ids]
-    across = {"range": [-5, 105], "tickvals": [0, 25, 50, 75, 100], "fixedrange": True}
+    across = {"range": [-4, 104], "tickvals": [0, 25, 50, 75, 100], "fixedrange": True}
     figure.update_xaxes(frame.axis(theme, "percentile among all heads", **across))
     up = {"tickvals": list(range(len(ids))), "ticktext": names, "range": [len(ids) - 0.4, -0.6]}
-    figure.update_yaxes(frame.axis(theme, grid=False, **up), ticks="", fixedrange=True)
+    beyond = {"ticklen": 15, "tickcolor": "rgba(0,0,0,0)"}  # names start where the triangles end
+    figure.update_yaxes(frame.axis(theme, grid=False, **up), **beyond, fixedrange=True)
     said = f"{head_name(layer, head)}: triangles mark the inactive end"
     frame.label(figure, said, theme, yshift=6, xshift=-90, name="key")
     return figure
@@ -148,16 +161,11 @@ def _rails(figure, rows: Sequence[Row], words: Sequence[str], theme: str) -> Non
         rail = {"color": p.grid, "width": 6}
         figure.add_shape(type="line", x0=0, x1=100, y0=i, y1=i, line=rail, layer="below")
         text = {"yref": "y", "y": i, "yanchor": "middle", "font": {"size": 12, "color": p.text}}
-        frame.label(figure, escape(said), theme, x=1, xshift=6, name="value", **text)
+        frame.label(figure, escape(said), theme, x=1, xshift=18, name="value", **text)
         if said == fmt.NOT_DEFINED:
             frame.label(figure, "□", theme, xref="x", x=50, xanchor="center", **text)
-    high = [row.inactive == "high" for row in rows]
-    symbols = ["triangle-right" if h else "triangle-left" for h in high]
-    figure.add_scatter(
-        x=[102.5 if h else -2.5 for h in high],
-        y=list(range(len(rows))),
-        mode="markers",
-        marker={"symbol": symbols, "size": 8, "color": p.line},
-        hoverinfo="skip",
-        name="inactive end",
-    )
+    for i, row in enumerate(rows):  # in px from the rail's end: clear of the largest dot at any width
+        end = (100, "▸", 12) if row.inactive == "high" else (0, "◂", -12)
+        at = {"xref": "x", "x": end[0], "xshift": end[2], "xanchor": "center"}
+        at |= {"yref": "y", "y": i, "yanchor": "middle", "font": {"size": 20, "color": p.muted}}
+        frame.label(figure, end[1], theme, name="inactive end", **at)

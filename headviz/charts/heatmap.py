@@ -25,7 +25,6 @@ def head_map(
     inactive: np.ndarray | None = None,
     selected: tuple[int, int] | None = None,
     share: np.ndarray | None = None,
-    classes: np.ndarray | None = None,
     reason: str = "",
     provenance: str = "",
     limits: Limits | None = None,
@@ -35,12 +34,12 @@ def head_map(
 
     values: (L, H) in the score's unit, NaN where not defined, and then `reason` says why
     inactive: (L, H) bool, drawn as hatching; share: (L, H) share of inputs inactive, for the hover
-    classes: (L, H) str for the hover; selected: (layer, head), outlined
+    selected: (layer, head), outlined
     limits: ends of the colours in the score's unit; by default what `scales.limits` says for these values
     marked: what the hatching means, for the key
     """
     scale = scales.scale_for(row)
-    hover = _hover(values, row, geometry, inactive, share, classes, reason)
+    hover = _hover(values, row, geometry, inactive, share, reason)
     key = (
         [] if inactive is None else [f"╱ {marked}: {fmt.count(int(np.sum(inactive)), int(np.size(values)))}"]
     )
@@ -110,7 +109,7 @@ def inactive_share_map(
     )
 
 
-def _hover(values, row, geometry, inactive, share, classes, reason) -> list[list[str]]:
+def _hover(values, row, geometry, inactive, share, reason) -> list[list[str]]:
     """(L, H) texts: head, KV group, value, percentile and rank, then what is known beside."""
     place, rank = percentiles(values), ranks(values, row)
     known = int((~np.isnan(values)).sum())
@@ -130,8 +129,6 @@ def _hover(values, row, geometry, inactive, share, classes, reason) -> list[list
                 parts.append("inactive at this threshold")
             if share is not None and not np.isnan(share[i, j]):
                 parts.append(f"inactive in {fmt.percent(share[i, j])} of inputs")
-            if classes is not None and classes[i, j]:
-                parts.append(escape(str(classes[i, j])))
             line.append("<br>".join(parts))
         texts.append(line)
     return texts

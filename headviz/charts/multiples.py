@@ -9,6 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from headviz.charts import fmt, frame, scales
+from headviz.charts.cells import CROSS, strokes
 from headviz.charts.scales import Row
 
 LEFT, RIGHT, TOP = 10, 10, 8
@@ -39,7 +40,8 @@ def small_multiples(
     each = (width - LEFT - RIGHT - GAP * (columns - 1)) / columns
     tall = float(np.clip(each * min(L / H, 1.15), 70, 190))
     height = round(TOP + count * (HEAD + tall) + (count - 1) * GAP)
-    figure = frame.start(theme, height + 12, left=LEFT, right=RIGHT, top=TOP, bottom=6, note=provenance)
+    around = {"left": LEFT, "right": RIGHT, "top": TOP, "bottom": 6}
+    figure = frame.start(theme, height + 12, **around, note=provenance, chars=frame.fitting(width))
     inner = height + 12 - TOP - 6
     figure.update_layout(height=figure.layout.margin.t + figure.layout.margin.b + inner)
     for k, metric in enumerate(ids):
@@ -108,6 +110,11 @@ def _one(figure, k: int, values, row: Row, theme: str, across, up, chosen: bool)
         xaxis=f"x{name}",
         yaxis=f"y{name}",
     )
+    if (hollow := np.isnan(np.asarray(values, np.float64))).any():
+        x, y = strokes(hollow, CROSS)
+        line = {"color": p.line, "width": 0.7}
+        place = {"xaxis": f"x{name}", "yaxis": f"y{name}", "meta": {"cells": int(hollow.sum())}}
+        figure.add_scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", name=fmt.NOT_DEFINED, **place)
     bare = {
         "showgrid": False,
         "zeroline": False,
@@ -132,7 +139,7 @@ def _one(figure, k: int, values, row: Row, theme: str, across, up, chosen: bool)
     )
     frame.label(
         figure,
-        _span(scale, ends, row),
+        _span(scale, ends, row, values),
         theme,
         x=across[0],
         y=up[1],
@@ -141,7 +148,13 @@ def _one(figure, k: int, values, row: Row, theme: str, across, up, chosen: bool)
     )
 
 
-def _span(scale, ends, row: Row) -> str:
-    texts = scales.ticks(scale, ends)[1] if scale.transform == "log2" else [fmt.tick(x) for x in ends]
+def _span(scale, ends, row: Row, values) -> str:
+    if np.isnan(values).all():
+        return fmt.NOT_DEFINED
+    texts = (
+        scales.ticks(scale, ends, np.asarray(values))[1]
+        if scale.transform == "log2"
+        else [fmt.tick(x) for x in ends]
+    )
     unit = "×" if scale.id == "ratio" else scales.value_unit(row)
     return f"{texts[0]} … {texts[-1]}" + (f" {escape(unit)}" if unit else "")

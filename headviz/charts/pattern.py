@@ -24,18 +24,21 @@ def attention_map(
     most: int = MOST,
     theme: str = "light",
     provenance: str = "",
+    width: int = frame.NARROW,
 ) -> go.Figure:
     """Weights of each query (down) on each key (across), 0 to 1, in the colours of the sink.
 
     spacing: "sqrt", "log" (from 10⁻⁴) or "linear" spacing of the colours; the hover gives the weight itself. Above `most`
     tokens, blocks of b × b weights become one cell, their largest ("max") or their mean over real pairs ("mean"), and the
-    figure says so. Above the diagonal a key lies in the future: those cells are empty.
+    figure says so. Above the diagonal a key lies in the future: those cells are empty. width: px the page gives at the least.
     """
     weights, starts, block = pooled(pattern.attention, most, pool)
     drawn, low, high, at, texts = _spaced(weights, spacing)
     names = [_token_name(pattern.pieces, int(s), block) for s in starts]
-    figure = frame.start(theme, 540, left=64, right=14, top=88, bottom=48, note=provenance)
-    bar = frame.colorbar(scales.SCALES["weight"], (0.0, 1.0), None, theme, ypad=20)
+    around = {"left": 64, "right": 14, "top": 88, "bottom": 48}
+    figure = frame.start(theme, 540, **around, note=provenance, chars=frame.fitting(width))
+    length = min(260, width - 64 - 30)
+    bar = frame.colorbar(scales.SCALES["weight"], (0.0, 1.0), None, theme, ypad=20, length=length)
     figure.add_heatmap(
         z=drawn,
         x=names,
@@ -127,17 +130,25 @@ TRACKS: tuple[tuple[str, str, str], ...] = (
 )
 
 
-def attention_tracks(pattern: HeadPattern, *, theme: str = "light", provenance: str = "") -> go.Figure:
-    """Four aligned lines over the tokens: weight on the first token and entropy per query, output norm, value norm."""
+def attention_tracks(
+    pattern: HeadPattern, *, theme: str = "light", provenance: str = "", width: int = frame.NARROW
+) -> go.Figure:
+    """Four aligned lines over the tokens: weight on the first token and entropy per query, output norm, value norm.
+
+    width: px the page gives at the least.
+    """
     p = frame.palette(theme)
     T = len(pattern.pieces)
-    figure = frame.start(theme, 500, left=58, top=28, bottom=44, note=provenance)
+    chars = frame.fitting(width)
+    around = {"left": 58, "right": 16, "top": 28, "bottom": 48}
+    figure = frame.start(theme, 540, **around, note=provenance, chars=chars)  # as high as the map beside
     texts = [f"{t} ‹{visible(x)}›" for t, x in enumerate(pattern.pieces)]
-    room, gap = 1 / len(TRACKS), 0.085
+    gap = 0.07  # for the words above each
+    room = (1 - gap * (len(TRACKS) - 1)) / len(TRACKS)
     for k, (field, words, unit) in enumerate(TRACKS):
         n = "" if k == 0 else str(k + 1)
-        top = 1 - k * room * (1 + gap / 3)
-        up = [max(top - room * (1 - gap) + 0.03, 0), top]
+        top = 1 - k * (room + gap)
+        up = [max(top - room, 0), top]
         figure.add_scatter(
             x=np.arange(T),
             y=getattr(pattern, field),

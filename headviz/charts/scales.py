@@ -159,6 +159,9 @@ SCALES: dict[str, Scale] = {
     )
 }
 
+#: of every score relative to its layer, on every model: the same colour is the same ratio everywhere
+RATIO_ENDS: Limits = (1 / 3, 3.0)
+
 #: class of a head → (colour on light, colour on dark, plotly marker symbol); shape and colour, never colour alone
 CLASSES: dict[str, tuple[str, str, str]] = {
     "healthy": ("#0f8f86", "#3fbfb3", "circle"),
@@ -207,14 +210,10 @@ def limits(scale: Scale, values: np.ndarray) -> Limits:
     known = known[np.isfinite(known)]
     if scale.id in ("sink", "share", "weight"):
         return 0.0, 1.0
-    if known.size == 0:
-        return {"ratio": (0.5, 2.0), "change": (-1.0, 1.0)}.get(scale.id, (0.0, 1.0))
     if scale.id == "ratio":
-        positive = known[known > 0]
-        # ends at the 97.5th percentile and never beyond 16 times: a few dead heads would pale everything about 1
-        reach = np.percentile(np.abs(np.log2(positive)), 97.5) if positive.size else 1.0
-        reach = float(np.clip(np.ceil(2 * reach) / 2, 0.5, 4.0))
-        return 2.0**-reach, 2.0**reach
+        return RATIO_ENDS
+    if known.size == 0:
+        return (-1.0, 1.0) if scale.id == "change" else (0.0, 1.0)
     if scale.id == "change":
         reach = float(np.abs(known).max()) or 1.0
         return -reach, reach
@@ -245,10 +244,11 @@ def ticks(scale: Scale, ends: Limits, values: np.ndarray | None = None) -> tuple
     low, high = ends
     if scale.transform == "log2":
         reach = int(np.floor(np.log2(high) + 1e-9))
-        at = [2.0**k for k in range(-reach, reach + 1)] if reach else [low, 1.0, high]
+        at = [2.0**k for k in range(-reach, reach + 1)]
+        at = [low, *at, high] if high / at[-1] > 1.25 else at
         texts = [_ratio_text(x) for x in at]
     elif scale.transform == "sqrt":
-        at = [x for x in (0, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0) if low <= x <= high]
+        at = [x for x in (0, 0.01, 0.1, 0.25, 0.5, 1.0) if low <= x <= high]
         texts = [fmt.tick(x) for x in at]
     else:
         at = nice_ticks(low, high)

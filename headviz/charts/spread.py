@@ -24,40 +24,63 @@ def distribution(
     row: Row,
     *,
     threshold: float | None = None,
-    kind: str = "histogram",
     theme: str = "light",
     provenance: str = "",
+    width: int = frame.NARROW,
 ) -> go.Figure:
     """Two panels on one axis: heads by their mean over inputs, and every input × head pair.
 
-    means: (L, H); per_input: (N, L, H); kind: "histogram" or "ecdf". The threshold is an edge of the bins, so no bar is
-    half inactive; its inactive side is shaded, and each panel says how many are in it. Values beyond the drawn range (from
-    the heads' own range and the pairs' 0.5th to 99.5th percentile) are counted in the end bins.
+    means: (L, H); per_input: (N, L, H). The threshold (NaN is none) is an edge of the bins, so no bar is half inactive; its
+    inactive side is shaded, and each panel says how many are in it. Values beyond the drawn range (from the heads' own range
+    and the pairs' 0.5th to 99.5th percentile) are counted in the end bins. width: px the page gives at the least.
     """
+    threshold = frame.given(threshold)
     heads, pairs = (np.asarray(x, np.float64).ravel() for x in (means, per_input))
     heads, pairs = heads[~np.isnan(heads)], pairs[~np.isnan(pairs)]
-    figure = frame.start(theme, 360, left=58, top=34, bottom=44, note=provenance)
+    chars = frame.fitting(width)
+    figure = frame.start(theme, 360, left=58, top=34, bottom=44, note=provenance, chars=chars)
     edges = _edges(heads, pairs, row, threshold)
     panels = ((heads, "heads", "", (0.57, 1.0)), (pairs, "input × head pairs", "2", (0.0, 0.43)))
     for values, what, n, up in panels:
-        draw = _steps if kind == "ecdf" else _bars
-        draw(figure, values, edges, row, threshold, theme, what, n)
-        more = {"domain": list(up), "anchor": f"x{n}", "rangemode": "tozero", "nticks": 4}
-        figure.update_layout({f"yaxis{n}": frame.axis(theme, "share" if kind == "ecdf" else "count", **more)})
-        said = f"{what}: {len(values):,}"
+        _panel(figure, values, edges, row, threshold, theme, what, n, up)
+    title = escape(scales.titled(row, short=width < frame.LONG_TITLE))
+    shared = {"range": [edges[0], edges[-1]]} | ({} if heads.size or pairs.size else {"tickvals": []})
+    figure.update_layout(
+        bargap=0,
+        xaxis=frame.axis(theme, grid=False, anchor="y", showticklabels=False, **shared),
+        xaxis2=frame.axis(theme, title, grid=False, anchor="y2", **shared),
+    )
+    return figure
+
+
+def _panel(figure, values, edges, row, threshold, theme, what, n, up) -> None:
+    axis = {"domain": list(up), "anchor": f"x{n}", "rangemode": "tozero", "nticks": 4}
+    said = f"{what}: {len(values):,}"
+    if not len(values):
+        said = f"{what}: no value is defined"
+        line = frame.palette(theme).line
+        axis |= {"range": [0, 1], "tickvals": []}
+        figure.add_shape(
+            type="line",
+            xref=f"x{n} domain",
+            yref=f"y{n} domain",
+            x0=0,
+            x1=1,
+            y0=0,
+            y1=0,
+            line_color=line,
+            line_width=1,
+        )
+        figure.add_scatter(x=[], y=[], xaxis=f"x{n}", yaxis=f"y{n}", name=what)
+    else:
+        _bars(figure, values, edges, row, threshold, theme, what, n)
         if threshold is not None:
             hits = int(inactive_mask(values, row, threshold).sum())
             said = f"{what}: {fmt.count(hits, len(values))} inactive"
             frame.shade(figure, row, threshold, edges[0], edges[-1], theme, n)
-        font = {"size": 13, "color": frame.palette(theme).text}
-        frame.label(figure, said, theme, y=up[1], yshift=3, name=what, font=font)
-    shared = {"range": [edges[0], edges[-1]]}
-    figure.update_layout(
-        bargap=0,
-        xaxis=frame.axis(theme, grid=False, anchor="y", showticklabels=False, **shared),
-        xaxis2=frame.axis(theme, escape(scales.titled(row)), grid=False, anchor="y2", **shared),
-    )
-    return figure
+    figure.update_layout({f"yaxis{n}": frame.axis(theme, "count" if len(values) else "", **axis)})
+    font = {"size": 13, "color": frame.palette(theme).text}
+    frame.label(figure, said, theme, y=up[1], xshift=-50, yshift=3, name=what, font=font)
 
 
 def _edges(heads, pairs, row: Row, threshold) -> np.ndarray:
@@ -120,22 +143,6 @@ def _bars(figure, values, edges, row, threshold, theme, what, n) -> None:
     )
 
 
-def _steps(figure, values, edges, row, threshold, theme, what, n) -> None:
-    at = np.unique(np.concatenate([np.linspace(edges[0], edges[-1], 241), edges]))
-    share = np.searchsorted(np.sort(values), at, "right") / max(len(values), 1)
-    figure.add_scatter(
-        x=at,
-        y=share,
-        mode="lines",
-        line={"color": frame.palette(theme).accent, "width": 2, "shape": "hv"},
-        text=[fmt.percent(s) for s in share],
-        hovertemplate=f"%{{text}} of {what}<br>at {escape(row.symbol)} ≤ %{{x:.3~g}}<extra></extra>",
-        name=what,
-        xaxis=f"x{n}",
-        yaxis=f"y{n}",
-    )
-
-
 def layer_profile(
     values: np.ndarray,
     row: Row,
@@ -143,13 +150,28 @@ def layer_profile(
     threshold: float | None = None,
     theme: str = "light",
     provenance: str = "",
+    width: int = frame.NARROW,
 ) -> go.Figure:
-    """Mean over heads of each layer, its middle half of heads and its whole range. values: (L, H); NaN heads left out."""
+    """Mean over heads of each layer, its middle half of heads and its whole range. values: (L, H); NaN heads left out.
+
+    A NaN threshold is none. width: px the page gives at the least.
+    """
+    threshold = frame.given(threshold)
     stats = _layer_stats(values)
     mean, least, q25, q75, most = stats
     p = frame.palette(theme)
-    figure = frame.start(theme, 280, left=58, top=30, bottom=46, note=provenance)
+    chars = frame.fitting(width)
+    figure = frame.start(theme, 280, left=58, top=30, bottom=46, note=provenance, chars=chars)
     layers = np.arange(len(values))
+    if np.isnan(mean).all():
+        figure.update_xaxes(frame.axis(theme, "layer", grid=False, showline=True, linecolor=p.line))
+        figure.update_xaxes(range=[-0.5, len(values) - 0.5])
+        figure.update_yaxes(
+            frame.axis(theme, escape(scales.titled(row, short=True))), range=[0, 1], tickvals=[]
+        )
+        figure.add_scatter(x=[], y=[], name="mean")
+        frame.nothing(figure, "no value is defined", theme)
+        return figure
     for low, high, opacity, name in ((least, most, 0.16, "all heads"), (q25, q75, 0.30, "middle half")):
         hidden = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip"}
         figure.add_scatter(x=layers, y=low, name=f"{name}, low", **hidden)
@@ -175,9 +197,8 @@ def layer_profile(
     top = {"range": [0, 1]} if scales.scale_for(row).id == "sink" else {"rangemode": "tozero"}
     figure.update_xaxes(frame.axis(theme, "layer", grid=False), range=[-0.5, len(values) - 0.5])
     figure.update_yaxes(frame.axis(theme, escape(scales.titled(row, short=True))), **top)
-    frame.label(
-        figure, "line: mean of the layer's heads; bands: middle half, all", theme, yshift=6, name="key"
-    )
+    said = "line: mean of the heads; bands: middle half, all"
+    frame.label(figure, said, theme, yshift=6, xshift=-50, name="key")
     if threshold is not None:
         low, high = _reach(top, least, most, threshold)
         frame.shade(figure, row, threshold, low, high, theme, along="y")

@@ -72,17 +72,29 @@ def test_axes_are_fixed_and_layer_0_is_at_the_bottom():
     assert "layer" in said(head_map()).split("\n")
 
 
-def test_cells_are_square_where_they_fit_and_never_higher_than_wide():
-    for L, H in ((12, 12), (24, 16), (32, 32), (30, 9), (80, 64), (1, 1)):
-        width, height = cells.cell_size(L, H)
-        assert height <= width <= 2 * height
-    assert cells.cell_size(32, 32)[0] == pytest.approx(cells.cell_size(32, 32)[1], rel=0.25)
+SHAPES = [(1, 1), (2, 4), (2, 12), (2, 32), (6, 8), (12, 12), (24, 16), (30, 9), (32, 32), (60, 8), (80, 64)]
+
+
+@pytest.mark.parametrize(("L", "H"), SHAPES)
+def test_cells_are_squarish_and_high_enough_and_the_map_is_not_too_tall(L, H):
+    width, height = cells.cell_size(L, H)
+    assert width <= 2 * height
+    assert height * L <= cells.TALL
+    assert 26 <= height <= 40 or L > 12
+    shape = cells.fixed_shape(L, H)
+    if shape is None:  # they fill their column: see that they stay squarish in a wide one
+        wide = (cells.WIDE - cells.LEFT - cells.RIGHT) / (H + cells.STRIP)
+        assert wide <= 2.2 * height
+    else:
+        assert 1 <= shape <= 2
+    geometry = Geometry(family="llama", layers=L, heads=H, kv_heads=H, head_dim=4, hidden=4 * H)
+    axis = heatmap.head_map(np.full((L, H), 0.5), METRICS["awft"], geometry=geometry).layout.xaxis
+    assert axis.scaleratio == shape
 
 
 def test_the_hover_says_head_group_value_percentile_rank_and_class():
-    classes = np.full((30, 9), "healthy", object)
     off = TABLE.mean("awft") > 0.5
-    text = trace(head_map(inactive=off, classes=classes, share=off.astype(float)), "heads").text
+    text = trace(head_map(inactive=off, share=off.astype(float)), "heads").text
     where = int(np.argmax(TABLE.mean("awft").ravel()))
     for part in (
         "L29.H03",
@@ -90,7 +102,6 @@ def test_the_hover_says_head_group_value_percentile_rank_and_class():
         "percentile 100",
         "rank 1 of 270",
         "inactive at this",
-        "healthy",
         "100% of",
     ):
         assert part in text[where]
@@ -218,10 +229,47 @@ def test_a_value_on_the_threshold_is_not_inactive_in_the_bars():
         assert bars.y[np.array(bars.marker.pattern.shape) == "/"].sum() == 0
 
 
-def test_the_ecdf_ends_at_one():
-    figure = spread.distribution(TABLE.mean("ahon"), TABLE.per_input("ahon"), METRICS["ahon"], kind="ecdf")
-    assert trace(figure, "heads").y[-1] == 1
-    assert (np.diff(trace(figure, "heads").y) >= 0).all()
+def test_without_any_value_charts_say_so_and_draw_no_threshold():
+    row, nothing = METRICS["aeqd_ln"], np.full((30, 9), np.nan)
+    none = {"threshold": float("nan"), "provenance": NOTE}
+    for figure, words in (
+        (spread.distribution(nothing, nothing[None], row, **none), "heads: no value is defined"),
+        (spread.layer_profile(nothing, row, **none), "no value is defined"),
+        (spread.head_inputs(nothing[0], row, **none), "not defined on these inputs"),
+    ):
+        assert words in said(figure)
+        assert "inactive" not in said(figure)
+        assert not [s for s in figure.layout.shapes if s.name in ("threshold", "inactive side")]
+
+
+def test_a_threshold_that_is_not_a_number_is_none():
+    row, means = METRICS["awft"], TABLE.mean("awft")
+    nan = float("nan")
+    for make in (
+        lambda at: spread.distribution(means, TABLE.per_input("awft"), row, threshold=at),
+        lambda at: spread.layer_profile(means, row, threshold=at),
+        lambda at: spread.head_inputs(means[0], row, threshold=at),
+    ):
+        assert make(nan).to_json() == make(None).to_json()
+
+
+def test_a_small_map_without_values_is_crossed_and_says_so():
+    means = {"awft": TABLE.mean("awft"), "aeqd_ln": np.full((30, 9), np.nan)}
+    figure = multiples.small_multiples(means, METRICS)
+    assert marks(figure, "not defined") == 270
+    assert "not defined" in said(figure)
+    assert "1/3" not in said(figure)
+
+
+def test_the_provenance_wraps_to_the_width_and_adds_its_own_height():
+    row, values = METRICS["awft"], TABLE.per_input("awft")[:, 3, 2]
+    bare = spread.head_inputs(values, row)
+    for width, lines in ((300, 4), (900, 1)):
+        figure = spread.head_inputs(values, row, provenance=NOTE, width=width)
+        note = next(a.text for a in figure.layout.annotations if a.name == "provenance")
+        assert len(note.split("<br>")) == lines
+        more = figure.layout.height - bare.layout.height
+        assert more == figure.layout.margin.b - bare.layout.margin.b > 14 * lines
 
 
 def test_layer_profile_survives_layers_without_a_value():
@@ -235,14 +283,11 @@ def test_layer_profile_survives_layers_without_a_value():
 
 def test_head_inputs_names_documents_and_counts_what_is_missing():
     values = np.array([0.1, 0.6, np.nan, 0.7])
-    figure = spread.head_inputs(
-        values, METRICS["awft"], layer=3, head=7, threshold=0.5, documents=["a", "b", "c", "<d>"]
-    )
+    figure = spread.head_inputs(values, METRICS["awft"], threshold=0.5, documents=["a", "b", "c", "<d>"])
     assert list(trace(figure, "inputs").x) == [0.1, 0.6, 0.7]
     assert "input 3 · &lt;d&gt;" in trace(figure, "inputs").text[2]
     for text in ("3 inputs, inactive in 2; mean 0.467", "not defined in 1"):
         assert text in said(figure)
-    assert len(spread.head_inputs(np.full(3, np.nan), METRICS["ahon"], layer=0, head=0).data) == 1
 
 
 def test_head_scores_are_percentiles_with_the_value_beside():
@@ -250,7 +295,8 @@ def test_head_scores_are_percentiles_with_the_value_beside():
     dots = trace(figure, "percentile")
     np.testing.assert_allclose(dots.x[0], tables.percentiles(TABLE.mean("awft"))[29, 3])
     assert len(dots.x) == len(METRICS)
-    assert trace(figure, "inactive end").marker.symbol[:2] == ("triangle-right", "triangle-left")
+    ends = [a for a in figure.layout.annotations if a.name == "inactive end"]
+    assert [(a.text, a.x) for a in ends[:2]] == [("▸", 100), ("◂", 0)]
     assert " nats" in said(figure)
 
 

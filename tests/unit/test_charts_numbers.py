@@ -47,7 +47,11 @@ def test_words_around_numbers():
     assert fmt.count(54, 270) == "54 of 270 (20.0%)"
     assert fmt.count(0, 0) == "0 of 0"
     assert fmt.interval(0.23, 0.2, 0.26, "nats") == "0.230 nats [0.200, 0.260]"
-    assert (fmt.duration(1.8), fmt.duration(125), fmt.duration(4320)) == ("1.80 s", "2 min 5 s", "1 h 12 min")
+    assert (fmt.duration(1.8), fmt.duration(125), fmt.duration(4320)) == (
+        "1.80\u00a0s",
+        "2\u00a0min 5\u00a0s",
+        "1\u00a0h 12\u00a0min",
+    )
     assert (fmt.signed(0.23), fmt.signed(-0.1), fmt.signed(0)) == ("+0.230", "−0.100", "0")
     assert (fmt.size(0), fmt.size(512), fmt.size(1.234e9), fmt.size(5e15)) == (
         "0 B",
@@ -94,8 +98,8 @@ def test_limits_are_fixed_from_zero_or_symmetric():
     assert scales.limits(scales.SCALES["sink"], rng.random(9) / 9) == (0, 1)
     assert scales.limits(scales.SCALES["entropy"], np.array([1.0, 2.0])) == (0, 2)
     assert scales.limits(scales.SCALES["change"], np.array([-3.0, 2.0])) == (-3, 3)
-    assert scales.limits(scales.SCALES["ratio"], np.array([1.0, 1.9])) == (0.5, 2)
-    assert scales.limits(scales.SCALES["ratio"], np.array([0.0, 1e9])) == (1 / 16, 16)
+    for values in ([1.0, 1.1], [0.0, 1e9], [np.nan]):  # the same colour is the same ratio on every map
+        assert scales.limits(scales.SCALES["ratio"], np.array(values)) == (1 / 3, 3)
     assert scales.limits(scales.SCALES["norm"], np.array([np.nan])) == (0, 1)
     assert scales.limits(scales.SCALES["norm"], np.zeros(4)) == (0, 1)
 
@@ -121,6 +125,14 @@ def test_ratio_ticks_are_log_spaced_about_one():
         "2",
         "≥4",
     ]
+
+
+def test_ratio_ticks_write_the_ends_of_the_colours():
+    scale, ends = scales.SCALES["ratio"], scales.RATIO_ENDS
+    assert scales.ticks(scale, ends)[1] == ["1/3", "1/2", "1", "2", "3"]
+    at, texts = scales.ticks(scale, ends, np.array([0.0, 3.1]))
+    assert (texts[0], texts[-1]) == ("≤1/3", "≥3")
+    np.testing.assert_allclose((at[0], at[-1]), (-np.log2(3), np.log2(3)))
 
 
 # ------------------------------------------------------------------------------------------------------- tables
@@ -174,7 +186,7 @@ def test_csv_starts_with_the_provenance():
 def test_caption_holds_everything_and_what_was_really_scored():
     table = fake_table()
     assert tables.caption(table.provenance, table) == (
-        "SmolLM2-135M-Instruct@5a13957 · bfloat16 · docstrings@9c1f9c1 (held-out), 16 × 32–64 tokens · seed 0 · 1.83 s · "
+        "SmolLM2-135M-Instruct@5a13957 · bfloat16 · docstrings@9c1f9c1 (held-out), 16 × 32–64 tokens · seed 0 · 1.83\u00a0s · "
         "headviz 0.1.0 · request 0123456789ab"
     )
     found = fake_pattern(12)

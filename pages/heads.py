@@ -77,6 +77,7 @@ def panel(request: ScoreRequest, table: ScoreTable, threshold: float | None) -> 
                 threshold=threshold,
                 theme=ui.theme(),
                 provenance=note,
+                width=700,
             ),
             key="distribution",
             name=f"distribution-{row.id}",
@@ -86,7 +87,7 @@ def panel(request: ScoreRequest, table: ScoreTable, threshold: float | None) -> 
     elif shown == "layers":
         ui.chart(
             spread.layer_profile(
-                table.mean(row.id), row, threshold=threshold, theme=ui.theme(), provenance=note
+                table.mean(row.id), row, threshold=threshold, theme=ui.theme(), provenance=note, width=700
             ),
             key="layers",
             name=f"layers-{row.id}",

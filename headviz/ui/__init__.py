@@ -9,10 +9,10 @@ measurements.py  of an ablation: what is measured, what is wanted, and the sente
 take_away.py  downloads and "show the code"
 """
 
+from headviz.describe import describe
 from headviz.ui.answers import answer, cached, ended, gather, jobs_indicator, working_on
 from headviz.ui.parts import (
     chart,
-    describe,
     measured_text,
     page_head,
     provenance,

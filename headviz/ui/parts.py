@@ -10,18 +10,12 @@ import streamlit as st
 
 from headviz import view
 from headviz.charts import fmt, tables
-from headviz.data import corpora
 from headviz.errors import HeadvizError
-from headviz.models import catalog
 from headviz.types import (
     HeadPattern,
-    MeasureRequest,
-    PatternRequest,
     QuestionScores,
-    Request,
     ScoreTable,
     TextLosses,
-    head_name,
 )
 from headviz.ui.state import pins, sync_url, through_router, value
 
@@ -145,25 +139,3 @@ def token_strip(pieces: list[str]) -> None:
         for i, piece in enumerate(pieces)
     )
     st.html(f"<div class='hv-tokens'>{spans}</div>")
-
-
-def describe(request: Request | None) -> str:
-    """One line for a list of jobs: model, number format, data, and the head where there is one."""
-    if request is None:
-        return "written by another version of headviz"
-    model = request.model
-    if isinstance(request, MeasureRequest):
-        on = (
-            corpora.describe(request.text)
-            if request.text
-            else f"{request.questions.source}, {len(request.questions.subjects)} subjects"
-        )
-        off = request.ablation
-        what = {"none": "as it is", "static": f"{len(off.heads)} heads off, {off.replace}"}.get(
-            off.mode, off.mode
-        )
-        return " · ".join([what, catalog.label(model), model.dtype, on])
-    words = [catalog.label(model), model.dtype, corpora.describe(request.data)]
-    if isinstance(request, PatternRequest):
-        words.insert(0, f"{head_name(request.layer, request.head)} on input {request.input}")
-    return " · ".join(words)

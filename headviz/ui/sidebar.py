@@ -25,6 +25,10 @@ def pick_model() -> None:
         "such as `Qwen/Qwen2.5-0.5B`. Weights are read from safetensors only; code from the hub is never run.",
         **keyed("model"),
     )
+    if left_out := catalog.unusable(settings()):
+        with st.expander(f"{len(left_out)} folders are not offered"):
+            for name, sentence in left_out:
+                st.caption(f"**{name}**: {sentence}")
     with st.popover("Revision, dtype, quantisation", width="stretch"):
         st.text_input(
             "Revision",
@@ -134,11 +138,19 @@ def pick_hub_data() -> None:
     st.text_input("Column", placeholder="text", help="The column that holds the text.", **keyed("column"))
 
 
+@st.cache_resource(max_entries=32, show_spinner=False)
+def _summary(revision: str) -> own_text.Summary:
+    return own_text.summary(revision, settings())
+
+
 def pick_own_text() -> None:
     """Pasted or uploaded text; what is kept is named by its sha256, which is all that the URL holds."""
     kept = value("text")
     if kept:
-        st.caption(f"Text `{kept[:12]}` is in use.")
+        told = _summary(kept)
+        st.caption(f"{told.documents:,} documents, {told.characters:,} characters: “{told.start} …”")
+        for note in told.notes:
+            st.caption(note)
     with st.popover("Give a text" if not kept else "Give another text", width="stretch"):
         pasted = st.text_area(
             "Paste text", height=160, help="It is cut into inputs of the chosen length, from its start."
@@ -151,10 +163,15 @@ def pick_own_text() -> None:
         try:
             column = ""
             if upload is not None and (columns := own_text.columns(upload.getvalue(), upload.name)):
+                best = own_text.best_column(upload.getvalue(), upload.name)
                 column = st.selectbox(
-                    "Column with the text", columns, help="Each row of it becomes a document."
+                    "Column with the text",
+                    columns,
+                    index=columns.index(best) if best in columns else None,
+                    placeholder="choose one",
+                    help="Each row of it becomes a document.",
                 )
-            if st.button("Use this text", type="primary", disabled=not (pasted or upload)):
+            if st.button("Use this text", type="primary", disabled=not (pasted or upload) or column is None):
                 name, data = (upload.name, upload.getvalue()) if upload else ("pasted.txt", pasted.encode())
                 text = own_text.import_text(data, name, column=column, settings=settings())
                 put("text", text.revision)

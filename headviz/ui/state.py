@@ -173,7 +173,10 @@ def pins() -> dict[str, str]:
 
 
 def score_request() -> ScoreRequest:
-    return ScoreRequest(model=model_ref(), data=data_ref())
+    """What the sidebar stands for. Raises a HeadvizError, also for inputs longer than the model can read."""
+    request = ScoreRequest(model=model_ref(), data=data_ref())
+    corpora.check_length(request.data, catalog.context_length(request.model, settings()))
+    return request
 
 
 def starts_by_itself(request: ScoreRequest) -> bool:

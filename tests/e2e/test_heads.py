@@ -151,7 +151,7 @@ def test_cancel_and_try_again(page):
 
 
 def test_of_two_sessions_the_last_one_to_cancel_stops_the_job(page, browser, server):
-    path = "/heads?seed=9&inputs=400"
+    path = "/heads?seed=9&inputs=120"
     other = browser.new_context(base_url=server.url).new_page()
     for session in (page, other):
         session.goto(path)

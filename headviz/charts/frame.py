@@ -139,6 +139,11 @@ def colorbar(scale: Scale, ends: Limits, values, theme: str, *, length=260, **mo
 
 def label(figure: go.Figure, text: str, theme: str, *, x=0.0, y=1.0, **more) -> None:
     """Small text at a place given in shares of the plot."""
+    figure.add_annotation(**worded(text, theme, x=x, y=y, **more))
+
+
+def worded(text: str, theme: str, *, x=0.0, y=1.0, **more) -> dict:
+    """`label` as a dict: many of them are quicker put into the layout at once."""
     settings = {
         "xref": "paper",
         "yref": "paper",
@@ -148,7 +153,7 @@ def label(figure: go.Figure, text: str, theme: str, *, x=0.0, y=1.0, **more) -> 
         "align": "left",
         "font": {"size": 12, "color": palette(theme).muted},
     }
-    figure.add_annotation(text=text, x=x, y=y, **{**settings, **more})
+    return {"text": text, "x": x, "y": y, **settings, **more}
 
 
 def nothing(figure: go.Figure, words: str, theme: str, *, n: str = "") -> None:

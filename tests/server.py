@@ -36,8 +36,8 @@ def free_port() -> int:
 class Server:
     """`streamlit run app.py` as `make run` starts it, with a HEADVIZ_HOME of its own."""
 
-    def __init__(self, home: Path, log: Path) -> None:
-        self.home, self.log, self.port = home, log, free_port()
+    def __init__(self, home: Path, log: Path, app: Path = ROOT / "app.py") -> None:
+        self.home, self.log, self.app, self.port = home, log, app, free_port()
         self.url = f"http://localhost:{self.port}"
         self.process = None
 
@@ -47,7 +47,7 @@ class Server:
         begun = time.monotonic()
         with self.log.open("ab") as out:  # a file: a pipe that nobody reads fills up and stops the server
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(self.port)],
+                [sys.executable, "-m", "streamlit", "run", str(self.app), "--server.port", str(self.port)],
                 cwd=ROOT,
                 env=environ | {"HEADVIZ_HOME": str(self.home), "HEADVIZ_IDLE_MINUTES": "1"},
                 stdout=out,

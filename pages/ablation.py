@@ -207,7 +207,7 @@ def buttons(work: Measurements) -> None:
     left, right = st.columns(2)
     took = f", about {fmt.duration(runs * seconds)}" if seconds else ""
     if left.button(
-        "Measure the whole curve",
+        "Whole curve",
         width="stretch",
         help=f"At most {runs} runs{took}; what is measured is kept.",
     ):
@@ -217,7 +217,7 @@ def buttons(work: Measurements) -> None:
     draws = 2 * work.plan.draws
     took = f", about {fmt.duration(draws * seconds)}" if seconds else ""
     if right.button(
-        "Measure random heads",
+        "Random heads",
         width="stretch",
         disabled=not work.off.heads,
         help=f"As many random heads, {work.plan.draws} times anywhere and {work.plan.draws} times with as many in each "

@@ -69,9 +69,7 @@ def this_machine() -> None:
         machine.cores(),
         help="A worker computes with all of them unless HEADVIZ_THREADS says otherwise.",
     )
-    middle.metric(
-        "Memory free", f"{size(free)} of {size(total)}", help="A model that would not fit is refused."
-    )
+    middle.metric("Memory free", size(free), help=f"Of {size(total)}. A model that would not fit is refused.")
     right.metric("GPUs", len(gpus) or "none", help=", ".join(gpus) or "Models run on the processor.")
     st.caption(
         f"`auto` means {machine.auto_dtype()} here. "

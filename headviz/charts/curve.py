@@ -119,7 +119,7 @@ def _hover(q: Point, unit: str) -> str:
 def _random(figure, draws: Sequence[Draw], grey: str, unit: str) -> None:
     for kind, symbol, name in (
         ("uniform", "circle-open", "random heads"),
-        ("layer_matched", "square-open", "random, same number in each layer"),
+        ("layer_matched", "square-open", "random, layer by layer"),
     ):
         mine = [d for d in draws if d.kind == kind]
         if mine:

@@ -26,7 +26,7 @@ def test_lines_start_at_nothing_off_and_go_by_share():
 def test_random_draws_are_grey_and_told_apart_by_shape():
     figure = cost_curve(POINTS, DRAWS, unit="nats", what="change in loss")
     grey = {t.name: t.marker.symbol for t in figure.data if t.name.startswith("random")}
-    assert grey == {"random heads": "circle-open", "random, same number in each layer": "square-open"}
+    assert grey == {"random heads": "circle-open", "random, layer by layer": "square-open"}
 
 
 def test_without_points_there_are_axes_and_no_line():

@@ -47,6 +47,7 @@ class Plan:
     mode:      `static`: one set of heads on every input; `per-input`: the paper's rule, heads whose score on the very input
                lies beyond the threshold, which is the quantile of `share` over all scores on `chosen_on`
     chosen_on: the text whose scores choose; measured on `questions` or on `text`, one of the two
+    turned:    the most active heads go first instead of the most inactive
     share:     asked share of heads, 0..1; by whole KV groups or by head; per_layer: the same number in every layer
     replace:   what stands in for a head's output; draws: random sets of each kind beside it, from `seed`
     """
@@ -55,6 +56,7 @@ class Plan:
     chosen_on: DataRef
     metric: str
     share: float
+    turned: bool = False
     mode: Literal["static", "per-input"] = "static"
     by: By = "head"
     per_layer: bool = False
@@ -86,6 +88,7 @@ def chosen(plan: Plan, table: ScoreTable) -> HeadSet:
         share=plan.share,
         by=plan.by,
         per_layer=plan.per_layer,
+        turned=plan.turned,
     )
 
 
@@ -100,8 +103,8 @@ def measuring(plan: Plan, off: HeadSet | None) -> MeasureRequest:
 
 def measuring_per_input(plan: Plan, table: ScoreTable) -> MeasureRequest:
     """The measurement under the paper's rule; zero replaces, as there."""
-    threshold = threshold_at(table.per_input(plan.metric), plan.metric, plan.share)
-    rule = Ablation(mode="per-input", metric=plan.metric, threshold=threshold)
+    threshold = threshold_at(table.per_input(plan.metric), plan.metric, plan.share, plan.turned)
+    rule = Ablation(mode="per-input", metric=plan.metric, threshold=threshold, turned=plan.turned)
     return MeasureRequest(model=plan.model, questions=plan.questions, text=plan.text, ablation=rule)
 
 
@@ -200,6 +203,7 @@ def report(
         "target": "loss" if on_text else plan.questions.source,
         "unit": "nats" if on_text else "accuracy",
         "metric": plan.metric,
+        "turned": plan.turned,
         "baseline": main.baseline,
         "ablated": main.ablated,
         "change": main.change,

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from headviz.analysis.metrics import METRICS, inactive
+from headviz.analysis.metrics import METRICS, high_first, inactive
 from headviz.errors import BadInput, lookup
 from headviz.types import Geometry, head_name
 
@@ -90,6 +90,7 @@ def choose(
     threshold: float | None = None,
     by: By = "head",
     per_layer: bool = False,
+    turned: bool = False,
 ) -> HeadSet:
     """The most inactive heads by a score's mean over inputs: a row of METRICS says whether high or low is inactive.
 
@@ -101,11 +102,12 @@ def choose(
                means stand or fall together, and what does not fit is left out: the budget is never passed, and the
                achieved share may be below the asked one, even 0
     per_layer: the same budget in every layer: the share of H, rounded; a count must divide by L
+    turned:    from the other end: the most active heads go first
 
     Raises BadInput for scores of another shape, a share outside 0..1, a count that cannot be met, none or several of
     share, count and threshold, a threshold with per_layer; UnknownName for a score.
     """
-    row = lookup(METRICS, metric, "score")
+    lookup(METRICS, metric, "score")
     scores = np.asarray(scores, dtype=np.float64)
     _check_shape(scores, geometry)
     if sum(option is not None for option in (share, count, threshold)) != 1:
@@ -119,10 +121,10 @@ def choose(
             raise BadInput(
                 "A threshold decides how many heads go in each layer; it cannot be equal per layer."
             )
-        chosen = inactive(units, metric, threshold)
+        chosen = inactive(units, metric, threshold, turned)
     else:
         budget = _budget(share, count, geometry, per_layer)
-        urgency = units if row.inactive == "high" else -units  # most inactive first
+        urgency = units if high_first(metric, turned) else -units  # most inactive first
         lots = urgency if per_layer else urgency.reshape(1, -1)  # (L, units of a layer) or (1, all units)
         chosen = np.stack([_take(lot, budget, size) for lot in lots]).reshape(units.shape)
     return head_set(np.repeat(chosen, size, axis=1), geometry)

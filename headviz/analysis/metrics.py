@@ -268,12 +268,17 @@ def statistics_for(metrics: tuple[str, ...] | None = None) -> frozenset[str]:
     return frozenset(name for id_ in ids for name in lookup(METRICS, id_, "score").needs)
 
 
-def inactive(values: Array, metric: str, threshold: float) -> Array:
+def high_first(metric: str, turned: bool = False) -> bool:
+    """Whether the heads that go first have high scores: what the paper calls inactive, or the other end if `turned`."""
+    return (lookup(METRICS, metric, "score").inactive == "high") != turned
+
+
+def inactive(values: Array, metric: str, threshold: float, turned: bool = False) -> Array:
     """Which values count as inactive: strictly above or below the threshold. A missing value (NaN) never does."""
-    return values > threshold if lookup(METRICS, metric, "score").inactive == "high" else values < threshold
+    return values > threshold if high_first(metric, turned) else values < threshold
 
 
-def threshold_at(values: np.ndarray, metric: str, share: float) -> float:
+def threshold_at(values: np.ndarray, metric: str, share: float, turned: bool = False) -> float:
     """The threshold that calls a `share` (0..1) of the values inactive: the paper's quantile rule.
 
     All values are pooled, whatever their shape; the empirical CDF (k/n at the k-th smallest) is inverted by linear
@@ -286,5 +291,5 @@ def threshold_at(values: np.ndarray, metric: str, share: float) -> float:
     pooled = np.sort(np.asarray(values, dtype=np.float64)[~np.isnan(values)])  # (n,)
     if not pooled.size:
         raise BadInput(f"{row.symbol} has no value here, so there is no threshold to choose.")
-    level = 1 - share if row.inactive == "high" else share
+    level = 1 - share if high_first(metric, turned) else share
     return float(np.interp(level, np.arange(1, pooled.size + 1) / pooled.size, pooled))

@@ -59,7 +59,7 @@ class Switch:
         ask = self._ablation
         if ask.mode == "per-input":
             values = METRICS[ask.metric].compute(statistics)  # (B, H)
-            self._off[layer] = inactive(values, ask.metric, ask.threshold)
+            self._off[layer] = inactive(values, ask.metric, ask.threshold, ask.turned)
         off = self._off[layer]
         return (~off).float() if bool(off.any()) else None
 

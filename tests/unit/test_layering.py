@@ -43,7 +43,7 @@ MAY_IMPORT = {
     "headviz/analysis": {"analysis", "models", "data", "types", "errors", "settings", "machine"},
     "headviz/store.py": {"codec", "types", "errors", "settings"},
     "headviz/codec.py": {"types", "errors"},
-    "headviz/types.py": {"errors"},
+    "headviz/types": {"types", "errors"},
     "headviz/errors.py": set(),
     "headviz/settings.py": {"errors"},
     "headviz/machine.py": {"errors", "settings"},

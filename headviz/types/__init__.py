@@ -1,0 +1,92 @@
+"""Requests and results: frozen dataclasses over numpy arrays. No torch here, so that pages can read them.
+
+A request says everything that its answer depends on. Its canonical JSON is the cache key, the job's id, the spec
+that the command line runs, and the provenance under a figure. Device, threads, versions and times are provenance,
+never identity. Letters: N inputs, T tokens, L layers, H query heads, G KV heads, D head size, M model size.
+"""
+
+from __future__ import annotations
+
+from headviz.types.canonical import (
+    SCHEMA,
+    build,
+    canonical,
+    digest,
+    plain,
+)
+from headviz.types.requests import (
+    BOS_POLICIES,
+    DTYPES,
+    PARTS,
+    QUANTIZATIONS,
+    Ablation,
+    Bos,
+    DataRef,
+    Dtype,
+    GradientRequest,
+    MapRequest,
+    MeasureRequest,
+    ModelRef,
+    PatternRequest,
+    QuestionsRef,
+    Request,
+    ScoreRequest,
+)
+from headviz.types.results import (
+    RESULTS,
+    Geometry,
+    HeadGradients,
+    HeadLosses,
+    HeadPattern,
+    Provenance,
+    QuestionScores,
+    Result,
+    ScoreTable,
+    TextLosses,
+)
+from headviz.types.watch import (
+    Silent,
+    Watch,
+)
+
+__all__ = [
+    "BOS_POLICIES",
+    "DTYPES",
+    "PARTS",
+    "QUANTIZATIONS",
+    "RESULTS",
+    "SCHEMA",
+    "Ablation",
+    "Bos",
+    "DataRef",
+    "Dtype",
+    "Geometry",
+    "GradientRequest",
+    "HeadGradients",
+    "HeadLosses",
+    "HeadPattern",
+    "MapRequest",
+    "MeasureRequest",
+    "ModelRef",
+    "PatternRequest",
+    "Provenance",
+    "QuestionScores",
+    "QuestionsRef",
+    "Request",
+    "Result",
+    "ScoreRequest",
+    "ScoreTable",
+    "Silent",
+    "TextLosses",
+    "Watch",
+    "build",
+    "canonical",
+    "digest",
+    "head_name",
+    "plain",
+]
+
+
+def head_name(layer: int, head: int) -> str:
+    """`L03.H07`: zero-based, the same everywhere."""
+    return f"L{layer:02d}.H{head:02d}"

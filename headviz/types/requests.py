@@ -1,0 +1,154 @@
+"""Requests: frozen dataclasses that say everything their answer depends on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+Dtype = Literal["float32", "bfloat16", "float16"]
+Bos = Literal["tokenizer", "always", "never"]
+DTYPES: tuple[Dtype, ...] = ("float32", "bfloat16", "float16")
+QUANTIZATIONS = ("none", "8bit", "4bit")
+BOS_POLICIES: tuple[Bos, ...] = ("tokenizer", "always", "never")
+PARTS = ("all", "train", "held-out")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRef:
+    """A model, pinned. `revision`: hub commit (40 hex digits), or sha256 of the bundled file or local folder."""
+
+    source: Literal["bundled", "hub", "local"]
+    name: str
+    revision: str
+    dtype: Dtype
+    quantization: Literal["none", "8bit", "4bit"] = "none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataRef:
+    """Text, pinned, and how it becomes inputs.
+
+    corpus:   a row of `headviz.data.corpora.CORPORA`; `hub` and `own` are rows too
+    revision: sha256 of the text for what is on this machine, the data set's commit for what is on the hub
+    dataset, config, split, column: only for corpus `hub`; empty strings otherwise
+    part:     `train`, `held-out`, or `all`; held-out means whole packages, documents or splits, never pieces
+    inputs:   how many inputs are asked for; tokens: the longest an input may be, BOS included
+    bos:      whether the tokenizer decides about a BOS token, or it is always or never put first
+    chat:     wrap each input as a user turn of the model's chat template
+    """
+
+    corpus: str
+    revision: str
+    dataset: str = ""
+    config: str = ""
+    split: str = ""
+    column: str = ""
+    part: Literal["all", "train", "held-out"] = "held-out"
+    inputs: int = 16
+    tokens: int = 512
+    seed: int = 0
+    bos: Bos = "tokenizer"
+    chat: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreRequest:
+    """Every score of every head on every input: answered by a `ScoreTable`."""
+
+    kind: ClassVar[str] = "score"
+    model: ModelRef
+    data: DataRef
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatternRequest:
+    """What one head does on one input, token by token: answered by a `HeadPattern`."""
+
+    kind: ClassVar[str] = "pattern"
+    model: ModelRef
+    data: DataRef
+    input: int
+    layer: int
+    head: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionsRef:
+    """Multiple-choice questions, pinned, and how they are asked.
+
+    source:      row of headviz.data.questions.QUESTIONS: mmlu, quiz, own
+    revision:    sha256 of the whole set (local, bundled, own) or the data set's commit (hub)
+    subjects:    which subjects, sorted; per_subject: how many of each, drawn with `seed`; 0 takes all
+    half:        `all`, or the `first` or `second` half of the draw: a ranking is chosen on one, confirmed on the other
+    shots:       worked examples before each question, 0 to 5
+    scoring:     `letter` (log-probability of " A" … " D") or `text` (of each answer's text, divided by its tokens)
+    """
+
+    source: Literal["mmlu", "quiz", "own"]
+    revision: str
+    subjects: tuple[str, ...]
+    per_subject: int = 0
+    seed: int = 0
+    half: Literal["all", "first", "second"] = "all"
+    shots: int = 5
+    scoring: Literal["letter", "text"] = "letter"
+    chat: bool = False
+    bos: Bos = "never"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ablation:
+    """What is switched off while measuring.
+
+    mode:    `none`; `static`: `heads` on every input; `per-input`: heads whose `metric` lies beyond `threshold` on this
+             very input, in the same forward pass (the paper's rule); `random-per-input`: each head with probability `rate`
+    turned:  per-input only: beyond the other way than the paper's, so that the heads it calls most active are off
+    replace: `zero`, or `mean`: the head's mean output on `means_on` (its own value at the first position)
+    """
+
+    mode: Literal["none", "static", "per-input", "random-per-input"] = "none"
+    heads: tuple[tuple[int, int], ...] = ()  # sorted (layer, head)
+    metric: str = ""
+    threshold: float = 0.0
+    turned: bool = False
+    rate: float = 0.0
+    seed: int = 0
+    replace: Literal["zero", "mean"] = "zero"
+    means_on: DataRef | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasureRequest:
+    """How well the model does with some heads off: on questions (QuestionScores) or on text (TextLosses); one of the two."""
+
+    kind: ClassVar[str] = "measure"
+    model: ModelRef
+    questions: QuestionsRef | None = None
+    text: DataRef | None = None
+    ablation: Ablation
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientRequest:
+    """How steeply the loss on some text depends on every head: answered by `HeadGradients`."""
+
+    kind: ClassVar[str] = "gradient"
+    model: ModelRef
+    data: DataRef
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapRequest:
+    """What it costs to switch off each head alone, on some text: answered by `HeadLosses`.
+
+    replace: `zero`, or `mean`: the head's mean output on `means_on`, as in `Ablation`
+    """
+
+    kind: ClassVar[str] = "map"
+    model: ModelRef
+    text: DataRef
+    replace: Literal["zero", "mean"] = "zero"
+    means_on: DataRef | None = None
+
+
+Request = ScoreRequest | PatternRequest | MeasureRequest | GradientRequest | MapRequest

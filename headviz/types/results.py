@@ -1,0 +1,199 @@
+"""Results: frozen dataclasses over numpy arrays that nobody can write to."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, kw_only=True)
+class Geometry:
+    """Shape of a model. `slopes`: ALiBi slope of each head, (H,), or None where positions are not ALiBi."""
+
+    family: str
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    hidden: int
+    slopes: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """What a figure carries beside its request: where, when, with what, and how far to trust the fast path.
+
+    self_check: worst error of the fused statistics against the float32 block loop on one input of this model on
+                this device: {"awft": …, "entropy": …, "value_norm": …, "output_norm": …} (norms relative)
+    """
+
+    request: dict[str, Any]
+    digest: str
+    device: str
+    threads: int
+    seconds: float
+    finished: str  # ISO 8601, UTC
+    versions: dict[str, str]
+    self_check: dict[str, float]
+    notes: tuple[
+        str, ...
+    ] = ()  # what a reader must know: "12 inputs, 16 were asked for: the text has no more"
+
+
+class _ReadOnlyArrays:
+    """Arrays of a result cannot be written to: many pages share one copy."""
+
+    def __post_init__(self) -> None:
+        for f in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, f.name)
+            if isinstance(value, np.ndarray):
+                view = value.view()
+                view.flags.writeable = False
+                object.__setattr__(self, f.name, view)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreTable(_ReadOnlyArrays):
+    """Scores of all heads, input by input.
+
+    metrics:   ids of `headviz.analysis.metrics.METRICS`, K of them
+    values:    (K, N, L, H) float32; NaN where not defined, and then `reasons[metric]` says why
+    lengths:   (N,) int32, tokens of each input
+    tokens:    (N, T) int32 token ids as fed, −1 beyond an input's length
+    pieces:    token id → the text it stands for, for the ids in `tokens`
+    documents: (N,) name of the document each input was cut from
+    cluster:   (N,) int32, inputs of one document share a number (losses and scores cluster by document)
+    first_is_bos: (N,) bool, whether the first token is the tokenizer's BOS
+    """
+
+    metrics: tuple[str, ...]
+    values: np.ndarray
+    reasons: dict[str, str]
+    lengths: np.ndarray
+    tokens: np.ndarray
+    pieces: dict[str, str]
+    documents: tuple[str, ...]
+    cluster: np.ndarray
+    first_is_bos: np.ndarray
+    geometry: Geometry
+    provenance: Provenance
+
+    def per_input(self, metric: str) -> np.ndarray:
+        """(N, L, H) values of one metric."""
+        return self.values[self.metrics.index(metric)]
+
+    def mean(self, metric: str) -> np.ndarray:
+        """(L, H) mean over inputs; NaN only where no input has a value."""
+        values = self.per_input(metric)
+        known = ~np.isnan(values)
+        total = np.where(known, values, 0).sum(0, dtype=np.float64)
+        count = known.sum(0)
+        return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadPattern(_ReadOnlyArrays):
+    """One head on one input, over its T real tokens.
+
+    attention:    (T, T) float32, row i the distribution of query i over keys 0..i
+    entropy:      (T,) nats; sink: (T,) weight on the first token; value_norm, output_norm: (T,)
+    pieces:       (T,) text of each token
+    """
+
+    layer: int
+    head: int
+    attention: np.ndarray
+    entropy: np.ndarray
+    sink: np.ndarray
+    value_norm: np.ndarray
+    output_norm: np.ndarray
+    pieces: tuple[str, ...]
+    document: str
+    geometry: Geometry
+    provenance: Provenance
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionScores(_ReadOnlyArrays):
+    """Answers to Q questions with up to C choices each.
+
+    subjects: names; subject: (Q,) int32, number of the question's subject; index: (Q,) int32, its place in the subject
+    answer:   (Q,) int32, the right choice
+    logprob:  (Q, C) float64, log-probability of each choice (of its letter, or summed over its text); NaN beyond them
+    length:   (Q, C) int32, tokens that were summed
+    off_share: (Q,) float32, share of the heads that were off for this question; the same number for a static set
+    off_sets: per-input only: {"distinct": …, "overlap_within": …, "overlap_between": …}, mean Jaccard within and between
+              subjects; empty otherwise
+    """
+
+    subjects: tuple[str, ...]
+    subject: np.ndarray
+    index: np.ndarray
+    answer: np.ndarray
+    logprob: np.ndarray
+    length: np.ndarray
+    off_share: np.ndarray
+    off_sets: dict[str, float]
+    provenance: Provenance
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextLosses(_ReadOnlyArrays):
+    """Next-token losses on N inputs.
+
+    loss:      (N,) float64, nats summed over the input's predicted tokens; predicted: (N,) int32, how many those are
+    by_position: (T−1,) float64, mean loss of the token at each position over the inputs that reach it; NaN where none does
+    cluster:   (N,) int32, inputs of one document share a number; documents: (N,) their names
+    off_share, off_sets: as in QuestionScores
+    """
+
+    loss: np.ndarray
+    predicted: np.ndarray
+    by_position: np.ndarray
+    cluster: np.ndarray
+    documents: tuple[str, ...]
+    off_share: np.ndarray
+    off_sets: dict[str, float]
+    provenance: Provenance
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadGradients(_ReadOnlyArrays):
+    """values: (L, H) float64, mean over inputs of |∂ loss / ∂ gate| at 1 (Michel et al. 2019). An order, never nats."""
+
+    values: np.ndarray
+    geometry: Geometry
+    provenance: Provenance
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadLosses(_ReadOnlyArrays):
+    """Next-token losses on N inputs with each head off alone.
+
+    loss:      (N, L, H) float64, nats summed over the input's predicted tokens, with that head off
+    baseline:  (N,) float64, the same with nothing off; predicted: (N,) int32, how many tokens those are
+    cluster:   (N,) int32, inputs of one document share a number; documents: (N,) their names
+    """
+
+    loss: np.ndarray
+    baseline: np.ndarray
+    predicted: np.ndarray
+    cluster: np.ndarray
+    documents: tuple[str, ...]
+    geometry: Geometry
+    provenance: Provenance
+
+    def change(self) -> np.ndarray:
+        """(L, H) change in mean loss, nats a token: above 0, the model is worse without the head."""
+        return (self.loss - self.baseline[:, None, None]).sum(0) / self.predicted.sum()
+
+
+Result = ScoreTable | HeadPattern | QuestionScores | TextLosses | HeadGradients | HeadLosses
+
+RESULTS: dict[str, type] = {
+    cls.__name__: cls
+    for cls in (ScoreTable, HeadPattern, QuestionScores, TextLosses, HeadGradients, HeadLosses)
+}

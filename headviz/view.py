@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -92,6 +92,43 @@ def _head(value: str) -> str:
     return head_name(*parse_head(value)) if value else ""
 
 
+def parse_heads(text: str) -> tuple[tuple[int, int], ...]:
+    """The heads of `3:0,4,7;5:1` (layer 3, heads 0, 4 and 7; layer 5, head 1), sorted. Raises BadInput with an example."""
+    found = set()
+    for part in text.split(";") if text else ():
+        match = re.fullmatch(r"(\d{1,3}):(\d{1,3}(?:,\d{1,3})*)", part)
+        if not match:
+            raise BadInput(
+                f"{part[:60]!r} is no list of heads. Write it like 3:0,4,7;5:1 (layer, then its heads)"
+            )
+        found |= {(int(match[1]), int(head)) for head in match[2].split(",")}
+    return tuple(sorted(found))
+
+
+def write_heads(heads: Iterable[tuple[int, int]]) -> str:
+    """What `parse_heads` reads."""
+    layers: dict[int, list[int]] = {}
+    for layer, head in sorted(set(heads)):
+        layers.setdefault(layer, []).append(head)
+    return ";".join(f"{layer}:{','.join(map(str, several))}" for layer, several in layers.items())
+
+
+def _heads(value: str) -> str:
+    return write_heads(parse_heads(value))
+
+
+def _several(table: Mapping, kind: str) -> Callable[[str], str]:
+    """Rows of a table, comma-separated, each once, in the table's order."""
+
+    def read(value: str) -> str:
+        names = [part.strip() for part in value.split(",") if part.strip()]
+        for one in names:
+            lookup(table, one, kind)
+        return ",".join(name for name in table if name in names)
+
+    return read
+
+
 def _sha(value: str) -> str:
     if value and not re.fullmatch(r"[0-9a-f]{64}", value):
         raise BadInput("it must be the 64 hex digits under which headviz kept a text")
@@ -109,7 +146,8 @@ class Parameter:
 
 PANELS = ("distribution", "scores", "layers", "ranking", "inputs", "take")
 
-TARGETS = ("loss", "quiz", "mmlu")
+LOOKS = ("curve", "subjects", "take")  # panels of the ablation page
+TARGETS = ("loss", "quiz", "mmlu", "own")
 SHOTS = ("auto", "0", "1", "2", "3", "4", "5")
 
 VIEW: dict[str, Parameter] = {
@@ -146,6 +184,20 @@ VIEW: dict[str, Parameter] = {
     "scoring": Parameter(_choice(("auto", "letter", "text")), "auto", "ablation"),
     "shots": Parameter(_choice(SHOTS), "auto", "ablation"),
     "each": Parameter(_whole(0, 1_000), 0, "ablation"),
+    "look": Parameter(_choice(LOOKS), "curve", "ablation"),
+    "mode": Parameter(_choice(("static", "per-input")), "static", "ablation"),
+    "turned": Parameter(_flag, False, "ablation"),
+    "pick": Parameter(_choice(("score", "hand")), "score", "ablation"),
+    "picked": Parameter(_heads, "", "ablation"),
+    "scores": Parameter(_several(METRICS, "score"), "ahon_ln,awft", "ablation"),
+    "questions": Parameter(_sha, "", "ablation"),
+    "subjects": Parameter(_text, "", "ablation"),
+    "half": Parameter(_choice(("all", "first", "second")), "all", "ablation"),
+    "points": Parameter(_number(0.01, 100), 1.0, "ablation"),
+    "nats": Parameter(_number(0.001, 100), 0.05, "ablation"),
+    "shown": Parameter(_choice(("score", "gradient", "cost")), "score", "ablation"),
+    "prompt": Parameter(_text, "", "ablation"),
+    "length": Parameter(_whole(1, 256), 40, "ablation"),
     "inside": Parameter(_flag, False, "heads"),
     "input": Parameter(_whole(0, 1_999), 0, "heads"),
 }

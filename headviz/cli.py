@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headviz.commands import ablate, score, serve
+from headviz.commands import ablate, score, serve, sweep
 from headviz.commands.common import Terminal
 from headviz.errors import BadInput, Cancelled, HeadvizError
 
@@ -152,7 +152,7 @@ def parser() -> argparse.ArgumentParser:
 
     score.options(command("score", score.run))
     ablate.ablate_options(command("ablate", ablate.ablate))
-    ablate.sweep_options(command("sweep", ablate.sweep))
+    sweep.sweep_options(command("sweep", sweep.sweep))
     within = command("tolerance", tolerance)
     within.add_argument(
         "points", metavar="CSV", help="columns model, score (or head_type), share or pct_zeroed, acc"

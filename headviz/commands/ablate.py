@@ -1,4 +1,4 @@
-"""`headviz ablate` and `headviz sweep`: what it costs to switch heads off, beside random heads."""
+"""`headviz ablate`: what it costs to switch heads off, beside random heads. `headviz sweep` is the same at several shares."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import argparse
 import json
 import math
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,46 +77,20 @@ def ablate_options(to: argparse.ArgumentParser) -> None:
     )
 
 
-def sweep_options(to: argparse.ArgumentParser) -> None:
-    options(to)
-    to.add_argument(
-        "--shares", default="0.05,0.1,0.15,0.2,0.25,0.3", help="shares of heads, fractions, comma-separated"
-    )
-
-
 def ablate(args: argparse.Namespace) -> int:
     """Switch heads off and say what it costs, beside random heads."""
     out = writable(args.out, (".json",))
     watch = Terminal(args.quiet)
     try:
         plan = plan_of(args, args.share)
-        tree, before, after = _measured(plan, _file_set(args, plan, watch), watch)
+        tree, before, after = measured(plan, _file_set(args, plan, watch), watch)
     finally:
         watch.close()
     if args.per_question:
         tree["questions"] = _per_question(before, after)
-    _write(out, tree)
+    write(out, tree)
     if not args.quiet:
-        print(_sentence(tree), file=sys.stderr)
-    return 0
-
-
-def sweep(args: argparse.Namespace) -> int:
-    """The same at several shares: a curve."""
-    out = writable(args.out, (".json",))
-    shares = _shares(args.shares)
-    if args.heads:
-        raise BadInput("A sweep chooses its heads by a score; --heads goes with `ablate`.")
-    watch, rows = Terminal(args.quiet), []
-    try:
-        plan = plan_of(args, shares[0])
-        for share in shares:
-            rows.append(_measured(replace(plan, share=share), None, watch)[0])
-            if not args.quiet:
-                print(_sentence(rows[-1]), file=sys.stderr)
-    finally:
-        watch.close()
-    _write(out, {"rows": rows})
+        print(sentence(tree), file=sys.stderr)
     return 0
 
 
@@ -180,30 +153,30 @@ def _file_set(args: argparse.Namespace, plan: Plan, watch: Terminal) -> HeadSet 
 
     if not args.heads:
         return None
-    table = _answer(ablation.scoring(plan), watch)
+    table = answer(ablation.scoring(plan), watch)
     return read_heads(
         read_bytes(args.heads), model=plan.model.name, revision=plan.model.revision, geometry=table.geometry
     )
 
 
-def _measured(plan: Plan, off: HeadSet | None, watch: Terminal) -> tuple[dict[str, Any], Any, Any]:
+def measured(plan: Plan, off: HeadSet | None, watch: Terminal) -> tuple[dict[str, Any], Any, Any]:
     """(report, baseline, ablated), every measurement from the store where it is there already."""
     from headviz.analysis import ablation
 
-    table = _answer(ablation.scoring(plan), watch)
-    before = _answer(ablation.measuring(plan, None), watch)
+    table = answer(ablation.scoring(plan), watch)
+    before = answer(ablation.measuring(plan, None), watch)
     if plan.mode == "per-input" and off is None:
-        after = _answer(ablation.measuring_per_input(plan, table), watch)
+        after = answer(ablation.measuring_per_input(plan, table), watch)
         random = {"uniform": ablation.controls_per_input(plan, float(after.off_share.mean()))}
     else:
         off = off if off is not None else ablation.chosen(plan, table)
-        after = _answer(ablation.measuring(plan, off), watch)
+        after = answer(ablation.measuring(plan, off), watch)
         random = ablation.controls(plan, off)
-    drawn = {kind: [_answer(request, watch) for request in requests] for kind, requests in random.items()}
+    drawn = {kind: [answer(request, watch) for request in requests] for kind, requests in random.items()}
     return ablation.report(plan, off, before, after, drawn), before, after
 
 
-def _answer(request: Any, watch: Terminal) -> Any:
+def answer(request: Any, watch: Terminal) -> Any:
     from headviz.jobs import local
 
     if isinstance(request, MeasureRequest) and request.ablation.mode == "none":
@@ -230,17 +203,7 @@ def _per_question(before: Any, after: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _shares(text: str) -> list[float]:
-    try:
-        shares = [float(part) for part in text.split(",")]
-    except ValueError:
-        shares = []
-    if not shares or not all(0 <= share <= 1 for share in shares):
-        raise BadInput(f"--shares {text!r}: write fractions between 0 and 1, such as 0.1,0.2,0.3.")
-    return sorted(set(shares))
-
-
-def _sentence(tree: dict[str, Any]) -> str:
+def sentence(tree: dict[str, Any]) -> str:
     from headviz.charts import fmt
 
     told = f"{fmt.percent(tree['share_off'])} of heads off by {tree['metric']}: {tree['target']} "
@@ -250,7 +213,7 @@ def _sentence(tree: dict[str, Any]) -> str:
     return told
 
 
-def _write(out: Path, tree: dict[str, Any]) -> None:
+def write(out: Path, tree: dict[str, Any]) -> None:
     out.write_text(json.dumps(_null(tree), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 

@@ -16,7 +16,15 @@ import numpy as np
 from headviz.errors import BadInput, lookup
 
 # counted up when the same request would get other numbers: part of the cache key
-METHOD_VERSIONS: dict[str, int] = {"score": 1, "pattern": 1, "measure": 1, "gradient": 1, "map": 1}
+METHOD_VERSIONS: dict[str, int] = {
+    "score": 1,
+    "pattern": 1,
+    "measure": 1,
+    "gradient": 1,
+    "map": 1,
+    "generate": 1,
+    "checkpoint": 1,
+}
 
 Array = Any  # a numpy array or a torch tensor, heads in the last dimension
 
@@ -35,6 +43,8 @@ class Metric:
     range:        ends of a colour scale that suit every model; None: take the data's
     undefined:    why a value can be missing
     extra:        not one of the paper's twelve
+    called, otherwise: a head that the score calls inactive, and one that it does not, in a word or two: "sink", "not a
+                  sink"; the names of groups of heads are made of them. Empty: the names are made of the symbol
     """
 
     id: str
@@ -52,6 +62,8 @@ class Metric:
     range: tuple[float, float] | None = None
     undefined: str = ""
     extra: bool = False
+    called: str = ""
+    otherwise: str = ""
 
 
 def _ratio(numerator: Array, denominator: Array) -> Array:
@@ -83,6 +95,8 @@ def _normalised(plain: Metric, explained: str) -> Metric:
         range=(0.0, 2.0),
         undefined=f"{plain.symbol} is 0 in every head of the layer, so there is no layer mean to divide by.",
         extra=plain.extra,
+        called=plain.called,
+        otherwise=plain.otherwise,
     )
 
 
@@ -92,6 +106,8 @@ _AWFT = Metric(
     symbol="AWFT",
     unit="probability",
     inactive="high",
+    called="sink",
+    otherwise="not a sink",
     help="How much of its attention the head puts on the very first token, averaged over all tokens. The first token "
     "carries almost no news, so many heads park their attention there when they have nothing to do. Near 1: the head "
     "looks at nothing else, and is called inactive. Near 0: it looks elsewhere. Use it to find attention sinks; it "
@@ -107,6 +123,8 @@ _AEQD = Metric(
     symbol="AEQD",
     unit="nats",
     inactive="low",
+    called="focused",
+    otherwise="spread out",
     help="How spread out the head's attention is, averaged over all tokens. 0: every token looks at exactly one token. "
     "High: it spreads over many; ln(n) is even over n tokens. Low values are called inactive, because a head stuck on "
     "one token decides nothing; but a head that sharply picks the right token is low too, so read it beside AHON.",
@@ -120,6 +138,8 @@ _FTVVN = Metric(
     symbol="FTVVN",
     unit="norm",
     inactive="low",
+    called="empty at the first token",
+    otherwise="full at the first token",
     help="The length of the value vector of the first token: what a head brings along when it looks there. Low: looking "
     "at the first token adds next to nothing, which makes it a good parking place, and the head is called inactive. "
     "Query heads that share a value head always tie.",
@@ -134,6 +154,8 @@ _AVVN = Metric(
     symbol="AVVN",
     unit="norm",
     inactive="low",
+    called="faint values",
+    otherwise="strong values",
     help="The average length of the head's value vectors, over all tokens: how loud the content is that it could pass "
     "on. Low: whatever it looks at, little comes through, and the head is called inactive. It ignores where the head "
     "looks. Query heads that share a value head always tie.",
@@ -148,6 +170,8 @@ _LTHON = Metric(
     symbol="LTHON",
     unit="norm",
     inactive="low",
+    called="silent at the end",
+    otherwise="loud at the end",
     help="The length of what the head writes at the last token, where the model predicts what comes next. Low: the head "
     "adds little to this prediction and is called inactive. One token only, so it varies more between texts than AHON.",
     formula="‖O[N−1]‖",
@@ -160,6 +184,8 @@ _AHON = Metric(
     symbol="AHON",
     unit="norm",
     inactive="low",
+    called="silent",
+    otherwise="loud",
     help="The average length of what the head writes, over all tokens. It takes into account both where the head looks "
     "and what it finds there. Low: whatever the reason, the head writes almost nothing, and is called inactive. Sizes "
     "differ between layers, so AHON (LN) compares better across a model.",
@@ -173,6 +199,8 @@ _LTHON_LN = Metric(
     symbol="LTHON (LN)",
     unit="",
     inactive="low",
+    called="silent at the end",
+    otherwise="loud at the end",
     help="What the head writes at the last token, relative to what the heads of its layer write on average over all "
     "tokens. Below 1: less than ordinary for the layer; near 0 the head is called inactive. Because the average is over "
     "all tokens, the mean over a layer need not be 1.",
@@ -189,6 +217,8 @@ _LTHON_HN = Metric(
     symbol="LTHON (HN)",
     unit="",
     inactive="low",
+    called="falls silent at the end",
+    otherwise="not silent at the end",
     help="What the head writes at the last token, relative to what the same head writes on average. Near 1: the last "
     "token is like any other. Low: the head falls silent just there, and is called inactive. In the paper's code, "
     "though not among the twelve of its last version.",
@@ -206,6 +236,8 @@ _FULLOUT = Metric(
     symbol="FullOut",
     unit="norm",
     inactive="low",
+    called="silent after W_O",
+    otherwise="loud after W_O",
     help="The average length of what the head really adds to the model's stream: its output after its own slice of the "
     "output matrix W_O. Low: nothing arrives, whatever the head does inside. It is the one score that sees a head whose "
     "output columns are zero, as they are right after surgery.",

@@ -52,6 +52,7 @@ MAY_IMPORT = {
 # What a page may take from the packages that also hold torch code: the tables.
 TABLES = {
     "headviz.analysis.ablation",
+    "headviz.analysis.agreement",
     "headviz.analysis.choose",
     "headviz.analysis.headfile",
     "headviz.analysis.metrics",

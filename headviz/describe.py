@@ -6,6 +6,7 @@ from headviz.data import corpora
 from headviz.models import catalog
 from headviz.types import (
     Ablation,
+    GenerateRequest,
     MeasureRequest,
     ModelRef,
     PatternRequest,
@@ -14,6 +15,7 @@ from headviz.types import (
     head_name,
 )
 
+_PROMPT = 40  # characters of a prompt that are shown
 _NAMED = 2  # heads of a set that are named: enough to tell random sets of one size apart
 
 
@@ -29,6 +31,9 @@ def describe(request: Request | None) -> str:
         words.insert(0, _off(request.ablation))
         words.append(_questions(request.questions) if request.questions else corpora.describe(request.text))
         return " · ".join(words)
+    if isinstance(request, GenerateRequest):
+        words.insert(0, _off(request.ablation))
+        return " · ".join([*words, _prompt(request.prompt), f"{request.new_tokens} new tokens"])
     if isinstance(request, PatternRequest):
         words.insert(0, f"{head_name(request.layer, request.head)} on input {request.input}")
     return " · ".join([*words, corpora.describe(request.data)])
@@ -50,6 +55,11 @@ def _off(off: Ablation) -> str:
     count = "1 head" if len(off.heads) == 1 else f"{len(off.heads)} heads"
     which = f" ({', '.join(named + more)})" if named else ""
     return f"{count} off{which}, {off.replace}"
+
+
+def _prompt(text: str) -> str:
+    line = " ".join(text.split())
+    return f"“{line if len(line) <= _PROMPT else line[:_PROMPT] + '…'}”"
 
 
 def _questions(asked: QuestionsRef) -> str:

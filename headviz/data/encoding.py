@@ -109,6 +109,18 @@ def encoder(tokenizer: Any, *, tokens: int, bos: Bos, chat: bool) -> Encoder:
     return Encoder(tokenizer, tokens, bos, prefix, chat, tokens - taken)
 
 
+def prompt_ids(tokenizer: Any, text: str, *, bos: Bos, chat: bool) -> list[int]:
+    """The ids of one whole text: a user's turn with the answer about to begin (`chat`), or a text that goes on.
+
+    Raises BadInput as `encoder` does, and where the text gives no token.
+    """
+    before = encoder(tokenizer, tokens=1 << 30, bos=bos, chat=chat).prefix
+    ids = _chat_ids(tokenizer, text, bos) if chat else [*before, *_encode(tokenizer, text)[0]]
+    if len(ids) == len(before):
+        raise BadInput("The tokenizer makes no tokens of this prompt. Write another one.")
+    return ids
+
+
 def _no_room(tokens: int, taken: int) -> BadInput:
     return BadInput(
         f"Inputs of {tokens} tokens leave no room for text: special tokens and template take {taken}. Ask for more tokens."

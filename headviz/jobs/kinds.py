@@ -10,6 +10,7 @@ from headviz.analysis.metrics import METHOD_VERSIONS
 from headviz.errors import BadInput, lookup
 from headviz.types import (
     SCHEMA,
+    GenerateRequest,
     GradientRequest,
     MapRequest,
     MeasureRequest,
@@ -92,6 +93,15 @@ KINDS: dict[str, Kind] = {
             version=METHOD_VERSIONS["map"],
             lane="live",
             title="Switch off each head alone",
+        ),
+        Kind(
+            kind="generate",
+            request=GenerateRequest,
+            run="headviz.analysis.generating:run_generate",
+            result="Generation",
+            version=METHOD_VERSIONS["generate"],
+            lane="live",
+            title="Go on from a prompt",
         ),
     )
 }

@@ -111,7 +111,7 @@ class Packed(Probe):
     @property
     def alone(self) -> bool:
         """Whether inputs must not share a pass, because the rotation of positions depends on the longest one."""
-        return _elastic(getattr(self.model.config, "rope_parameters", None))
+        return elastic(getattr(self.model.config, "rope_parameters", None))
 
     def _attended(self, layer: int, q: Tensor, k: Tensor, v: Tensor, ask: Attention) -> Attended:
         """q (1, H, N, D), k and v (1, G, N, D)."""
@@ -173,8 +173,8 @@ def _joined(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
     return output, total
 
 
-def _elastic(rope: object) -> bool:
+def elastic(rope: object) -> bool:
     """Whether a config's rope_parameters, or any layer type's in them, stretch with the length of the input."""
     if not isinstance(rope, dict):
         return False
-    return rope.get("rope_type") in ("dynamic", "longrope") or any(_elastic(inner) for inner in rope.values())
+    return rope.get("rope_type") in ("dynamic", "longrope") or any(elastic(inner) for inner in rope.values())

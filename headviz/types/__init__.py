@@ -23,6 +23,7 @@ from headviz.types.requests import (
     Bos,
     DataRef,
     Dtype,
+    GenerateRequest,
     GradientRequest,
     MapRequest,
     MeasureRequest,
@@ -34,6 +35,7 @@ from headviz.types.requests import (
 )
 from headviz.types.results import (
     RESULTS,
+    Generation,
     Geometry,
     HeadGradients,
     HeadLosses,
@@ -60,6 +62,8 @@ __all__ = [
     "Bos",
     "DataRef",
     "Dtype",
+    "GenerateRequest",
+    "Generation",
     "Geometry",
     "GradientRequest",
     "HeadGradients",

@@ -151,4 +151,23 @@ class MapRequest:
     means_on: DataRef | None = None
 
 
-Request = ScoreRequest | PatternRequest | MeasureRequest | GradientRequest | MapRequest
+@dataclass(frozen=True, kw_only=True)
+class GenerateRequest:
+    """How the model goes on from a prompt, the likeliest token each time: answered by a `Generation`.
+
+    prompt:     the text; with `chat` it is the user's turn in the model's chat template, and the answer begins
+    bos:        whether the tokenizer decides about a BOS token, or it is always or never put first
+    new_tokens: 1..256, at most so many; fewer where the model ends the text
+    ablation:   nothing, or a static set; a rule that decides input by input is refused
+    """
+
+    kind: ClassVar[str] = "generate"
+    model: ModelRef
+    prompt: str
+    chat: bool = False
+    bos: Bos = "tokenizer"
+    new_tokens: int = 40
+    ablation: Ablation
+
+
+Request = ScoreRequest | PatternRequest | MeasureRequest | GradientRequest | MapRequest | GenerateRequest

@@ -191,9 +191,33 @@ class HeadLosses(_ReadOnlyArrays):
         return (self.loss - self.baseline[:, None, None]).sum(0) / self.predicted.sum()
 
 
-Result = ScoreTable | HeadPattern | QuestionScores | TextLosses | HeadGradients | HeadLosses
+@dataclass(frozen=True, kw_only=True)
+class Generation(_ReadOnlyArrays):
+    """How a model went on from a prompt of P tokens: N new ones, the likeliest each time.
+
+    prompt:  (P,) int32 token ids as fed; prompt_pieces: the text that each stands for
+    tokens:  (N,) int32 new token ids, the one that ends the text included; pieces: the text that each stands for
+    text:    the new tokens as one text, special tokens left out
+    logprob: (N,) float64, nats, log-probability of each new token where it was chosen; entropy: (N,) float64, nats, of the
+             distribution it was chosen from, 0..ln V
+    stop:    `end`: the model ended the text; `length`: as many tokens as were asked for
+    """
+
+    prompt: np.ndarray
+    prompt_pieces: tuple[str, ...]
+    tokens: np.ndarray
+    pieces: tuple[str, ...]
+    text: str
+    logprob: np.ndarray
+    entropy: np.ndarray
+    stop: str
+    geometry: Geometry
+    provenance: Provenance
+
+
+Result = ScoreTable | HeadPattern | QuestionScores | TextLosses | HeadGradients | HeadLosses | Generation
 
 RESULTS: dict[str, type] = {
     cls.__name__: cls
-    for cls in (ScoreTable, HeadPattern, QuestionScores, TextLosses, HeadGradients, HeadLosses)
+    for cls in (ScoreTable, HeadPattern, QuestionScores, TextLosses, HeadGradients, HeadLosses, Generation)
 }

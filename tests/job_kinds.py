@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
+
 from headviz.errors import BadData
 from headviz.jobs.kinds import KINDS, Kind
 from tests.unit.samples import head_pattern
@@ -48,6 +50,18 @@ def _sleep(request, resources):
     for step in range(steps):
         resources.watch.step("Sleeping", step, steps, "steps")
         time.sleep(request.seconds / steps)
+    return head_pattern()
+
+
+def _batches(request, resources):
+    """Twenty batches; each that is really computed adds a line to the file `mark`."""
+    for batch in range(20):
+        resources.watch.step("In batches", batch, 20, "batches")
+        if resources.kept.get([batch]) is None:
+            with Path(request.mark).open("a") as file:
+                file.write(f"{batch}\n")
+            time.sleep(request.seconds / 20)
+            resources.kept.put([batch], found=np.full(3, batch))
     return head_pattern()
 
 
@@ -117,6 +131,7 @@ def _talk(request, resources):
 
 PLAYS = {
     "sleep": _sleep,
+    "batches": _batches,
     "deaf": _deaf,
     "stone": _stone,
     "die": _die,

@@ -21,6 +21,7 @@ from headviz.errors import Failure
 from headviz.models.head import logprobs
 from headviz.models.prefix import Packed, packed
 from headviz.types import QuestionsRef, Watch
+from headviz.types.watch import Kept
 
 
 class Answers:
@@ -63,16 +64,23 @@ class Answers:
         watch.step(said, int(done.sum()), len(done), "questions")
 
 
-def answer_packed(rows: Sequence[Row], loaded: Any, switch: Switch, answers: Answers, watch: Watch) -> None:
+def answer_packed(
+    rows: Sequence[Row], loaded: Any, switch: Switch, answers: Answers, watch: Watch, kept: Kept
+) -> None:
     """Static sets: what prompts share runs once, and nothing is padded."""
     with packed(loaded.model, gates=switch.whole, watch=watch, means=switch.means) as watching:
         for group, shared in _with_prefix(rows, loaded, watching):
             answers.report(watch)
-            skip = shared.length if shared is not None else 0
-            inputs, parents, places = _laid_out(rows, group, skip)
-            hidden = watching.pack(inputs, shared, parents)  # (N, M)
             numbers = [number for branch in group for number in branch.rows]
-            answers.take(numbers, read_answers(loaded, hidden, [rows[number] for number in numbers], places))
+            if (before := kept.get(numbers)) is None:
+                skip = shared.length if shared is not None else 0
+                inputs, parents, places = _laid_out(rows, group, skip)
+                hidden = watching.pack(inputs, shared, parents)  # (N, M)
+                found = read_answers(loaded, hidden, [rows[number] for number in numbers], places)
+                kept.put(numbers, found=found)
+            else:
+                found = before["found"]
+            answers.take(numbers, found)
 
 
 def _laid_out(
@@ -127,7 +135,7 @@ def _with_prefix(
 
 
 def answer_each(
-    rows: Sequence[Row], loaded: Any, switch: Switch, answers: Answers, watch: Watch
+    rows: Sequence[Row], loaded: Any, switch: Switch, answers: Answers, watch: Watch, kept: Kept
 ) -> np.ndarray:
     """Rules that decide input by input: whole prompts, padded on the right. Returns (rows, L, H) bool."""
     shape, inputs = loaded.geometry, as_inputs(rows)
@@ -135,15 +143,19 @@ def answer_each(
     with each_alone(loaded, switch, watch) as watching:
         for batch in batches(inputs.lengths, shape, loaded.device, available(loaded.device)):
             answers.report(watch)
-            hidden = run_batch(watching, switch, inputs, batch, loaded)  # (B, T, M)
-            off[batch] = switch.end()
-            T = hidden.shape[1]
-            mine = [rows[number] for number in batch]
-            ends = (np.arange(len(batch)) * T + inputs.lengths[batch]).tolist()
-            places = [
-                range(end - len(row.reads[0].targets), end) for row, end in zip(mine, ends, strict=True)
-            ]
-            answers.take(batch.tolist(), read_answers(loaded, hidden.flatten(0, 1), mine, places))
+            if (before := kept.get(batch)) is None:
+                hidden = run_batch(watching, switch, inputs, batch, loaded)  # (B, T, M)
+                T = hidden.shape[1]
+                mine = [rows[number] for number in batch]
+                ends = (np.arange(len(batch)) * T + inputs.lengths[batch]).tolist()
+                places = [
+                    range(end - len(row.reads[0].targets), end) for row, end in zip(mine, ends, strict=True)
+                ]
+                found = read_answers(loaded, hidden.flatten(0, 1), mine, places)
+                before = {"found": found, "off": switch.end()}
+                kept.put(batch, **before)
+            off[batch] = before["off"]
+            answers.take(batch.tolist(), before["found"])
     return off
 
 

@@ -22,6 +22,7 @@ from headviz.errors import BadInput, Failure
 from headviz.models.architectures import context_length
 from headviz.models.head import logprobs
 from headviz.types import MeasureRequest, QuestionScores, TextLosses, Watch
+from headviz.types.watch import KeepsNothing
 
 
 def run_measure(request: MeasureRequest, resources: Any) -> QuestionScores | TextLosses:
@@ -42,18 +43,19 @@ def _question_scores(request: MeasureRequest, loaded: Any, resources: Any, start
     rows = build_rows(questions, ref, loaded.tokenizer, context_length(loaded.model.config))
     ensure_checked(loaded, as_inputs([max(rows, key=lambda row: len(row.tokens))]), watch)
     switch = Switch(request.ablation, loaded, resources)
+    kept = getattr(resources, "kept", KeepsNothing())
     answers = Answers(questions, rows, ref, switch.per_input)
     off_share, off_sets = np.full(len(questions.items), switch.share, np.float32), {}
     with torch.inference_mode():
         if switch.per_input:
-            off = answer_each(rows, loaded, switch, answers, watch)  # (rows, L, H)
+            off = answer_each(rows, loaded, switch, answers, watch, kept)  # (rows, L, H)
             number = np.array([row.reads[0].question for row in rows])
             off_share = (
                 np.bincount(number, off.mean((1, 2), dtype=np.float64)) / np.bincount(number)
             ).astype(np.float32)
             off_sets = overlap(off, np.array([ref.subjects.index(row.subject) for row in rows]))
         else:
-            answer_packed(rows, loaded, switch, answers, watch)
+            answer_packed(rows, loaded, switch, answers, watch, kept)
     answers.report(watch)
     return QuestionScores(
         subjects=ref.subjects,
@@ -89,13 +91,20 @@ def _text_losses(request: MeasureRequest, loaded: Any, resources: Any, started: 
     losses = np.full((N, T - 1), np.nan)
     off = np.zeros((N, shape.layers, shape.heads), bool) if switch.per_input else None
     done, doing = 0, "measuring loss"
+    kept = getattr(resources, "kept", KeepsNothing())
     with torch.inference_mode(), each_alone(loaded, switch, watch) as watching:
         for batch in batches(inputs.lengths, shape, loaded.device, available(loaded.device)):
             watch.step(doing, done, N, "inputs")
-            hidden = run_batch(watching, switch, inputs, batch, loaded)  # (B, T, M)
-            if off is not None:
-                off[batch] = switch.end()
-            token_losses(losses, batch, hidden, inputs, loaded, watch)
+            if (before := kept.get(batch)) is None:
+                hidden = run_batch(watching, switch, inputs, batch, loaded)  # (B, T, M)
+                if off is not None:
+                    off[batch] = switch.end()
+                token_losses(losses, batch, hidden, inputs, loaded, watch)
+                kept.put(batch, losses=losses[batch], **({} if off is None else {"off": off[batch]}))
+            else:
+                losses[batch] = before["losses"]
+                if off is not None:
+                    off[batch] = before["off"]
             done += len(batch)
             doing = f"measuring loss · {np.nanmean(losses):.3f} nats a token so far"
     watch.step(doing, N, N, "inputs")

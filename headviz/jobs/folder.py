@@ -10,6 +10,7 @@
                heartbeat         touched every second
                log
                end.json          written once: done, failed or cancelled, and why
+             kept/                finished batches, until the job has ended
              result/result.safetensors
 
 A process claims a job by making the next attempt, lock held, under a temporary name and renaming it: of many, one wins.
@@ -77,6 +78,10 @@ class JobFolder:
     @property
     def result_file(self) -> Path:
         return self.path / "result" / "result.safetensors"
+
+    @property
+    def kept_folder(self) -> Path:
+        return self.path / "kept"
 
     # ------------------------------------------------------------------------------------------------- state
 

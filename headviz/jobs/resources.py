@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from headviz.settings import Settings
 from headviz.types import ModelRef, Silent, Watch
+from headviz.types.watch import KeepsNothing, Kept
 
 if TYPE_CHECKING:
     from headviz.models.loading import Loaded
@@ -16,6 +17,7 @@ class Resources:
     """Passed to every job as its second argument.
 
     watch:   where to report progress and hear of a cancel; another one for each job
+    kept:    finished batches of this job from before it was interrupted; another one for each job
     threads: how many threads to compute with
     """
 
@@ -23,6 +25,7 @@ class Resources:
         self.settings = settings
         self.threads = threads
         self.watch: Watch = Silent()
+        self.kept: Kept = KeepsNothing()
         self._loaded: Loaded | None = None
 
     def model(self, ref: ModelRef) -> Loaded:

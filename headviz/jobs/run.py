@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import os
 import re
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from importlib import import_module
 from headviz.codec import pack, unpack
 from headviz.errors import Cancelled, CorruptResult, HeadvizError, JobFailed, NotEnoughMemory
 from headviz.jobs.folder import Attempt
+from headviz.jobs.kept import Kept
 from headviz.jobs.kinds import KINDS
 from headviz.jobs.resources import Resources
 from headviz.machine import cores
@@ -78,11 +80,13 @@ def carry_out(attempt: Attempt, resources: Resources, also: Watch | None = None)
     ended = ("failed", "JobFailed", "It ended without a word.")
     try:
         resources.watch = JobWatch(attempt, also)
+        resources.kept = Kept(attempt.job.kept_folder, resources.settings.device)
         ended = _outcome(attempt, resources)
     except (KeyboardInterrupt, SystemExit):
         ended = ("cancelled", "", "")
         raise
     finally:
+        shutil.rmtree(attempt.job.kept_folder, ignore_errors=True)  # only a killed process leaves it
         attempt.finish(ended[0], ended[1], redact(ended[2]))
 
 

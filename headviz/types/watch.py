@@ -1,8 +1,11 @@
-"""How long work reports, and hears of a cancel."""
+"""How long work reports, hears of a cancel, and keeps what is finished."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
+
+import numpy as np
 
 
 class Watch(Protocol):
@@ -22,4 +25,24 @@ class Silent:
         pass
 
     def check(self) -> None:
+        pass
+
+
+class Kept(Protocol):
+    """Finished batches of work that may be interrupted. Workers bring one (`headviz.jobs.kept`)."""
+
+    def get(self, numbers: Sequence[int] | np.ndarray) -> dict[str, np.ndarray] | None:
+        """The arrays of the batch of these inputs, None where it is to be computed."""
+
+    def put(self, numbers: Sequence[int] | np.ndarray, **arrays: np.ndarray) -> None:
+        """Keep the arrays of a batch that is finished."""
+
+
+class KeepsNothing:
+    """A Kept for work that starts from the beginning each time: notebooks and tests."""
+
+    def get(self, numbers: Sequence[int] | np.ndarray) -> None:
+        return None
+
+    def put(self, numbers: Sequence[int] | np.ndarray, **arrays: np.ndarray) -> None:
         pass

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from headviz.errors import BadData, BadInput, Cancelled, JobFailed, StoreFull
@@ -178,6 +179,27 @@ def test_a_death_does_not_lose_the_others(jobs, tmp_path):
     second = jobs.ask(PlayRequest(mark="second"), "page")
     assert wait(jobs, first.digest, "done").attempt == 2
     assert wait(jobs, second.digest, "done").attempt == 1
+
+
+def test_a_sweep_whose_worker_is_killed_loses_at_most_the_batch_in_flight(jobs, tmp_path):
+    marks = [tmp_path / f"set {n}" for n in range(4)]
+    asked = [
+        jobs.ask(PlayRequest(how="batches", seconds=0.6, mark=str(mark)), "page").digest for mark in marks
+    ]
+    wait(jobs, asked[0], "done")
+    until = time.monotonic() + 20
+    while not (marks[1].exists() and len(marks[1].read_text().split()) >= 5) and time.monotonic() < until:
+        time.sleep(0.005)
+    os.kill(JobFolder(jobs.folder / asked[1]).last().owner()["pid"], signal.SIGKILL)
+    computed = [[int(line) for line in mark.read_text().split()] for mark in marks if mark.exists()]
+    assert 5 <= len(computed[1]) < 20, "killed half-way"
+    attempts = [wait(jobs, digest, "done").attempt for digest in asked]
+    assert attempts == [1, 2, 1, 1], "what was done is not run again; what was running is taken up"
+    for mark in marks:
+        counts = np.bincount([int(line) for line in mark.read_text().split()], minlength=20)
+        assert counts.min() == 1
+        assert counts.sum() <= (21 if mark == marks[1] else 20), "at most the batch in flight twice"
+    assert not list(jobs.folder.glob("*/kept")), "batches go when the job has ended"
 
 
 def test_a_worker_that_cannot_start_is_reported_and_not_started_forever(tmp_path):

@@ -10,7 +10,7 @@ from headviz.types import (
     MeasureRequest,
     ModelRef,
     PatternRequest,
-    QuestionsRef,
+    PromptScoreRequest,
     Request,
     head_name,
 )
@@ -29,13 +29,15 @@ def describe(request: Request | None) -> str:
     words = [catalog.label(request.model), _number_format(request.model)]
     if isinstance(request, MeasureRequest):
         words.insert(0, _off(request.ablation))
-        words.append(_questions(request.questions) if request.questions else corpora.describe(request.text))
+        words.append(corpora.describe(request.questions or request.text))
         return " · ".join(words)
     if isinstance(request, GenerateRequest):
         words.insert(0, _off(request.ablation))
         return " · ".join([*words, _prompt(request.prompt), f"{request.new_tokens} new tokens"])
     if isinstance(request, PatternRequest):
         words.insert(0, f"{head_name(request.layer, request.head)} on input {request.input}")
+    if isinstance(request, PromptScoreRequest):
+        return " · ".join([*words, corpora.describe(request.questions)])
     return " · ".join([*words, corpora.describe(request.data)])
 
 
@@ -47,7 +49,8 @@ def _off(off: Ablation) -> str:
     if off.mode == "none":
         return "as it is"
     if off.mode == "per-input":
-        return f"off per input: {off.metric} beyond {off.threshold:.4g}, {off.replace}"
+        end = ", most active" if off.turned else ""
+        return f"off per input: {off.metric} beyond {off.threshold:.4g}{end}, {off.replace}"
     if off.mode == "random-per-input":
         return f"off per input: each head with probability {off.rate:.4g}, seed {off.seed}, {off.replace}"
     named = [head_name(layer, head) for layer, head in off.heads[:_NAMED]]
@@ -60,16 +63,3 @@ def _off(off: Ablation) -> str:
 def _prompt(text: str) -> str:
     line = " ".join(text.split())
     return f"“{line if len(line) <= _PROMPT else line[:_PROMPT] + '…'}”"
-
-
-def _questions(asked: QuestionsRef) -> str:
-    """`mmlu, 57 subjects, 20 each, seed 0 · 5 shots · letter`: what tells two rounds of questions apart."""
-    what = f"{asked.source}, {len(asked.subjects)} subject" + ("" if len(asked.subjects) == 1 else "s")
-    if asked.per_subject:
-        what += f", {asked.per_subject} each, seed {asked.seed}"
-    if asked.half != "all":
-        what += f", {asked.half} half"
-    words = [what, f"{asked.shots} shots", asked.scoring]
-    if asked.chat:
-        words.append("chat template")
-    return " · ".join(words)

@@ -166,10 +166,15 @@ def _budget(share: float | None, count: int | None, geometry: Geometry, per_laye
     return budget
 
 
-def _share_to_count(share: float, heads: int) -> int:
+def check_share(share: float) -> None:
+    """Raises BadInput for a share outside 0..1."""
     if not 0 <= share <= 1:
         hint = f" {share:g}% is {share / 100:g}." if 1 < share <= 100 else ""
         raise BadInput(f"A share of heads lies between 0 and 1, where 1 is 100%, not at {share:g}.{hint}")
+
+
+def _share_to_count(share: float, heads: int) -> int:
+    check_share(share)
     return int(share * heads + 0.5)
 
 

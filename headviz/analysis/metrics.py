@@ -18,6 +18,7 @@ from headviz.errors import BadInput, lookup
 # counted up when the same request would get other numbers: part of the cache key
 METHOD_VERSIONS: dict[str, int] = {
     "score": 1,
+    "prompt-score": 1,
     "pattern": 1,
     "measure": 1,
     "gradient": 1,

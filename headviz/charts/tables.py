@@ -121,16 +121,21 @@ def caption(provenance: Provenance, result: ScoreTable | HeadPattern | None = No
 
     What was scored comes from `result` (how many inputs the text had), else from the request.
     """
-    model, data = provenance.request["model"], provenance.request["data"]
+    model, data = provenance.request["model"], provenance.request.get("data")
     dtype = model["dtype"] + (
         "" if model.get("quantization", "none") == "none" else f", {model['quantization']}"
     )
+    if data is None:  # scores of the prompts of questions
+        asked = provenance.request["questions"]
+        what, seed = f"prompts of {asked['source']}@{asked['revision'][:7]}", asked["seed"]
+    else:
+        what, seed = _data(data), data["seed"]
     parts = [
         f"{model['name']}@{model['revision'][:7]}",
         dtype,
-        f"{_data(data)}, {_amount(data, provenance, result)}",
+        f"{what}, {_amount(data or {}, provenance, result)}",
     ]
-    parts.append(f"seed {data['seed']}")
+    parts.append(f"seed {seed}")
     parts.append(fmt.duration(provenance.seconds))
     if version := provenance.versions.get("headviz"):
         parts.append(f"headviz {version}")

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import difflib
 
-from headviz.data import hub, local, own_text
+from headviz.data import hub, local, own_text, questions
 from headviz.data.documents import Document
 from headviz.data.reading import INSTALLED, pool_of, read_documents, source_of
 from headviz.data.table import CORPORA, Corpus
 from headviz.errors import BadData, BadInput, UnknownName, lookup
 from headviz.settings import Settings
-from headviz.types import BOS_POLICIES, Bos, DataRef
+from headviz.types import BOS_POLICIES, Bos, DataRef, QuestionsRef
 
 __all__ = [
     "CORPORA",
@@ -86,8 +86,10 @@ def check_length(data: DataRef, longest: int | None) -> None:
         )
 
 
-def describe(ref: DataRef) -> str:
-    """One line for captions: `docstrings, held-out · 16 × 512 tokens · seed 0`."""
+def describe(ref: DataRef | QuestionsRef) -> str:
+    """One line for captions: `docstrings, held-out · 16 × 512 tokens · seed 0`; of questions, `questions.describe`."""
+    if isinstance(ref, QuestionsRef):
+        return questions.describe(ref)
     row = lookup(CORPORA, ref.corpus, "corpus")
     words = {
         "own": f"own text {ref.revision[:8]}",

@@ -25,7 +25,16 @@ from headviz.errors import BadData, BadInput, lookup
 from headviz.settings import Settings
 from headviz.types import BOS_POLICIES, Bos, QuestionsRef, Silent, Watch
 
-__all__ = ["QUESTIONS", "Item", "Questions", "import_questions", "read_questions", "resolve_questions"]
+__all__ = [
+    "QUESTIONS",
+    "Item",
+    "Questions",
+    "describe",
+    "import_questions",
+    "read_questions",
+    "resolve_questions",
+    "subjects_of",
+]
 
 Half = Literal["all", "first", "second"]
 Scoring = Literal["letter", "text"]
@@ -142,6 +151,27 @@ def resolve_questions(
     if not hub.is_commit(revision):  # what is on this machine can be refused now, not in the worker
         read_questions(ref, settings, Silent())
     return ref
+
+
+def describe(asked: QuestionsRef) -> str:
+    """`mmlu, 57 subjects, 20 each, seed 0 · 5 shots · letter`: what tells two rounds of questions apart."""
+    what = f"{asked.source}, {len(asked.subjects)} subject" + ("" if len(asked.subjects) == 1 else "s")
+    if asked.per_subject:
+        what += f", {asked.per_subject} each, seed {asked.seed}"
+    if asked.half != "all":
+        what += f", {asked.half} half"
+    words = [what, f"{asked.shots} shots", asked.scoring]
+    if asked.chat:
+        words.append("chat template")
+    if asked.bos != "never":
+        words.append(f"BOS {asked.bos}")
+    return " · ".join(words)
+
+
+def subjects_of(source: str, revision: str, settings: Settings) -> tuple[str, ...]:
+    """Every subject of a set, sorted; `revision` as in `resolve_questions`, and it raises the same."""
+    lookup(QUESTIONS, source, "set of questions")
+    return _subjects(source, _pin(source, revision, settings), settings)
 
 
 def read_questions(ref: QuestionsRef, settings: Settings, watch: Watch) -> Questions:

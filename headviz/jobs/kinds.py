@@ -15,6 +15,7 @@ from headviz.types import (
     MapRequest,
     MeasureRequest,
     PatternRequest,
+    PromptScoreRequest,
     Request,
     ScoreRequest,
     build,
@@ -57,6 +58,15 @@ KINDS: dict[str, Kind] = {
             version=METHOD_VERSIONS["score"],
             lane="live",
             title="Score every head",
+        ),
+        Kind(
+            kind="prompt-score",
+            request=PromptScoreRequest,
+            run="headviz.analysis.prompt_scores:run_prompt_score",
+            result="ScoreTable",
+            version=METHOD_VERSIONS["prompt-score"],
+            lane="live",
+            title="Score every head on questions",
         ),
         Kind(
             kind="pattern",

@@ -170,4 +170,12 @@ class GenerateRequest:
     ablation: Ablation
 
 
-Request = ScoreRequest | PatternRequest | MeasureRequest | GradientRequest | MapRequest | GenerateRequest
+Request = (
+    ScoreRequest
+    | PromptScoreRequest
+    | PatternRequest
+    | MeasureRequest
+    | GradientRequest
+    | MapRequest
+    | GenerateRequest
+)

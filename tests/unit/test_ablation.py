@@ -10,7 +10,15 @@ from headviz.analysis.ablation import Plan
 from headviz.analysis.metrics import threshold_at
 from headviz.errors import BadInput
 from headviz.jobs.kinds import KINDS
-from headviz.types import DataRef, ModelRef, QuestionScores, QuestionsRef, TextLosses, digest
+from headviz.types import (
+    DataRef,
+    ModelRef,
+    PromptScoreRequest,
+    QuestionScores,
+    QuestionsRef,
+    TextLosses,
+    digest,
+)
 from tests.fakes import fake_provenance, fake_table
 
 MODEL = ModelRef(source="bundled", name="smollm2", revision="r", dtype="float32")
@@ -112,10 +120,77 @@ def test_the_papers_rule_asks_with_the_quantile_over_all_inputs():
         (dataclasses.replace(TRAIN, revision="b", part="all"), HELD_OUT, True),
         (dataclasses.replace(HELD_OUT, part="train"), HELD_OUT, False),
         (HELD_OUT, dataclasses.replace(HELD_OUT, corpus="stdlib-code"), False),
+        (dataclasses.replace(TRAIN, part="all"), HELD_OUT, True),
+        (dataclasses.replace(HELD_OUT, inputs=3), HELD_OUT, True),
+        (dataclasses.replace(HELD_OUT, corpus="own"), dataclasses.replace(TRAIN, corpus="own"), False),
+        (dataclasses.replace(HELD_OUT, split="a"), dataclasses.replace(HELD_OUT, split="b"), False),
     ],
 )
 def test_same_inputs_are_flagged(chosen_on, text, same):
     assert ablation.same_inputs(plan(chosen_on=chosen_on, text=text)) is same
+
+
+@pytest.mark.parametrize(
+    ("chosen_on", "asked", "same"),
+    [
+        (QUIZ, QUIZ, True),
+        (dataclasses.replace(QUIZ, half="first"), dataclasses.replace(QUIZ, half="second"), False),
+        (dataclasses.replace(QUIZ, half="first"), QUIZ, True),
+        (dataclasses.replace(QUIZ, half="first"), dataclasses.replace(QUIZ, half="second", seed=1), True),
+        (dataclasses.replace(QUIZ, subjects=("birds",)), QUIZ, False),
+        (dataclasses.replace(QUIZ, revision="d"), QUIZ, False),
+        (HELD_OUT, QUIZ, False),
+        (dataclasses.replace(HELD_OUT, corpus="mmlu"), dataclasses.replace(QUIZ, source="mmlu"), True),
+        (dataclasses.replace(TRAIN, corpus="mmlu"), dataclasses.replace(QUIZ, source="mmlu"), False),
+    ],
+)
+def test_same_questions_are_flagged(chosen_on, asked, same):
+    assert ablation.same_inputs(plan(chosen_on=chosen_on, text=None, questions=asked)) is same
+
+
+def test_heads_by_hand_are_the_set_and_no_score_is_named():
+    hand = plan(heads=((3, 7), (0, 1)), origin="mine.json", by="group", draws=2)
+    off = ablation.chosen(hand, TABLE)
+    assert off.heads == ((0, 1), (3, 7))
+    tree = ablation.report(hand, off, losses(), losses(0.1))
+    assert (tree["metric"], tree["chosen_by"], tree["share_asked"]) == (None, "mine.json", None)
+    assert tree["heads"] == [[0, 1], [3, 7]]
+    assert tree["same_inputs"] is False
+    assert len(ablation.controls(hand, off)["uniform"]) == 2, "two heads are no whole groups"
+    assert ablation.chosen(ablation.with_share(hand, 0.2), TABLE).count == 54, "a curve is of the score"
+    with pytest.raises(BadInput, match=r"There is no head L30\.H00"):
+        ablation.chosen(plan(heads=((30, 0),)), TABLE)
+
+
+def test_a_threshold_takes_what_is_beyond_it_on_average():
+    means = TABLE.mean("ahon_ln")
+    cut = float(np.median(means))
+    off = ablation.chosen(plan(threshold=cut), TABLE)
+    assert (off.mask() == (means < cut)).all()
+    assert (ablation.chosen(plan(threshold=cut, turned=True), TABLE).mask() == (means > cut)).all()
+    assert ablation.report(plan(threshold=cut), off, losses(), losses())["share_asked"] is None
+    rule = ablation.measuring_per_input(plan(mode="per-input", threshold=0.5), TABLE)
+    assert rule.ablation.threshold == 0.5
+
+
+def test_the_other_way_round_takes_the_most_active():
+    off = ablation.chosen(plan(turned=True), TABLE)
+    means = TABLE.mean("ahon_ln")
+    assert means[off.mask()].min() >= means[~off.mask()].max()
+    rule = ablation.measuring_per_input(plan(mode="per-input", turned=True), TABLE).ablation
+    assert rule.turned
+    values = TABLE.per_input("ahon_ln")
+    assert (values > rule.threshold).mean() == pytest.approx(0.2, abs=0.001)
+
+
+def test_chosen_on_the_measured_questions():
+    asked = plan(chosen_on=QUIZ, text=None, questions=QUIZ)
+    assert ablation.scoring(asked) == PromptScoreRequest(model=MODEL, questions=QUIZ)
+    off = ablation.chosen(asked, TABLE)
+    with pytest.raises(BadInput, match="mean of a head is taken on text"):
+        ablation.measuring(dataclasses.replace(asked, replace="mean"), off)
+    other = dataclasses.replace(asked, replace="mean", means_on=TRAIN)
+    assert ablation.measuring(other, off).ablation.means_on == TRAIN
 
 
 def test_report_of_a_loss():
@@ -154,9 +229,19 @@ def test_text_scoring_divides_by_the_tokens():
     assert ablation.correct(scores, "letter").tolist() == [False]
 
 
-@pytest.mark.parametrize("changes", [{"text": None}, {"questions": QUIZ}, {"draws": -1}])
-def test_a_plan_that_measures_on_nothing_or_on_both_is_refused(changes):
-    with pytest.raises(BadInput):
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"text": None}, "one of the two"),
+        ({"questions": QUIZ}, "one of the two"),
+        ({"draws": -1}, "0 or more"),
+        ({"share": 20.0}, "20% is 0.2"),
+        ({"mode": "per-input", "heads": ((0, 0),)}, "static set"),
+        ({"mode": "per-input", "replace": "mean"}, "zero only"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused(changes, said):
+    with pytest.raises(BadInput, match=said):
         plan(**changes)
 
 

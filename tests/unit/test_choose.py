@@ -311,3 +311,18 @@ def test_bad_files_are_a_sentence(text, says):
 def test_no_such_file(tmp_path):
     with pytest.raises(BadInput, match="No such file"):
         read_heads(tmp_path / "none.json", model="m", geometry=shape())
+
+
+@pytest.mark.parametrize("metric", ["awft", "ahon_ln"])
+def test_turned_takes_the_other_end(metric):
+    scores = numbers(shape()).round(1)  # with ties
+    chosen = choose(scores, metric, count=5, geometry=shape(), turned=True)
+    assert chosen.heads == slow_choice(scores, 5, high=metric != "awft")
+    rest = choose(scores, metric, count=7, geometry=shape())
+    values = scores[chosen.mask()], scores[rest.mask()]
+    assert values[0].min() >= values[1].max() if metric != "awft" else values[0].max() <= values[1].min()
+    beyond = choose(scores, metric, threshold=0.5, geometry=shape(), turned=True)
+    assert (beyond.mask() == (scores < 0.5 if metric == "awft" else scores > 0.5)).all()
+    missing = scores.copy()
+    missing[0, 0] = np.nan
+    assert (0, 0) not in choose(missing, metric, count=11, geometry=shape(), turned=True).heads

@@ -11,6 +11,7 @@ from headviz.types import (
     MeasureRequest,
     ModelRef,
     PatternRequest,
+    PromptScoreRequest,
     QuestionsRef,
     ScoreRequest,
 )
@@ -64,3 +65,11 @@ def test_a_request_of_another_version():
 def test_it_imports_nothing_heavy():
     code = "import sys, headviz.describe; sys.exit(bool({'torch', 'transformers', 'streamlit'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_prompts_of_questions():
+    asked = QuestionsRef(
+        source="quiz", revision="c" * 64, subjects=("a", "b"), shots=0, scoring="text", bos="always"
+    )
+    said = describe(PromptScoreRequest(model=MODEL, questions=asked))
+    assert said == f"{NAME} · quiz, 2 subjects · 0 shots · text · BOS always"

@@ -147,7 +147,7 @@ def slow_answers(bench, ref, off_of=None, fill=None):
     return table, sets
 
 
-def rule(metric, threshold, fill=None):
+def rule(metric, threshold, fill=None, turned=False):
     """The paper's rule, layer by layer: earlier layers are switched off already when a layer is looked at."""
 
     def off_of(model, ids):
@@ -155,7 +155,7 @@ def rule(metric, threshold, fill=None):
         for layer in range(tiny.LAYERS):
             with by_hand(model, tuple(chosen), fill):
                 score = reference.scores(model, ids)[metric][layer]
-            high = METRICS[metric].inactive == "high"
+            high = (METRICS[metric].inactive == "high") != turned
             chosen += [(layer, h) for h, x in enumerate(score) if (x > threshold if high else x < threshold)]
         return tuple(chosen)
 
@@ -203,13 +203,17 @@ def test_lengths_count_answer_tokens(llama):
     assert found.length[2, 3] == 0
 
 
-@pytest.mark.parametrize(("metric", "threshold"), [("awft_ln", 1.1), ("ahon_ln", 0.9), ("lthon_ln", 0.9)])
+@pytest.mark.parametrize(
+    ("metric", "threshold", "turned"),
+    [("awft_ln", 1.1, False), ("ahon_ln", 0.9, False), ("lthon_ln", 0.9, False), ("awft_ln", 0.9, True), ("ahon_ln", 1.1, True)],
+)  # fmt: skip
 @pytest.mark.parametrize("case", ["llama", "bloom"])
-def test_the_papers_rule_against_layer_by_layer_loops(tmp_path, case, metric, threshold):
+def test_the_papers_rule_against_layer_by_layer_loops(tmp_path, case, metric, threshold, turned):
     bench = Bench(tmp_path, case)
-    ablation = Ablation(mode="per-input", metric=metric, threshold=threshold)
+    ablation = Ablation(mode="per-input", metric=metric, threshold=threshold, turned=turned)
     found = bench.ask(ablation, per_subject=1)
-    expected, sets = slow_answers(bench, bench.questions(per_subject=1), rule(metric, threshold))
+    slow = rule(metric, threshold, turned=turned)
+    expected, sets = slow_answers(bench, bench.questions(per_subject=1), slow)
     np.testing.assert_allclose(found.logprob, expected, atol=1e-3, rtol=0)
     per_question = [{s for s in sets[4 * q : 4 * q + 4]} for q in range(len(expected))]  # noqa: C416
     assert any(sets)

@@ -168,3 +168,12 @@ def test_kinds_of_job_take_their_versions_from_here():
     from headviz.jobs.kinds import KINDS
 
     assert {kind: row.version for kind, row in KINDS.items()} == METHOD_VERSIONS
+
+
+@pytest.mark.parametrize("metric", ["awft", "ahon"])
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.25, 1.0])
+def test_a_turned_threshold_is_the_quantile_from_the_other_end(metric, share):
+    values = np.random.default_rng(3).random((5, 4, 4))
+    found = threshold_at(values, metric, share, turned=True)
+    assert found == threshold_at(values, {"awft": "ahon", "ahon": "awft"}[metric], share)
+    assert inactive(values, metric, found, turned=True).mean() == pytest.approx(share, abs=1 / values.size)

@@ -5,7 +5,7 @@ from urllib.parse import parse_qsl
 import pytest
 
 from headviz.errors import BadInput
-from headviz.view import VIEW, parse_head, query, read_url, written
+from headviz.view import VIEW, parse_head, parse_heads, query, read_url, write_heads, written
 
 CHANGED = {
     "model": "org/model",
@@ -116,3 +116,25 @@ def test_heads_are_read_the_ways_people_write_them(text):
 def test_what_is_no_head_says_how_to_write_one(text):
     with pytest.raises(BadInput, match=r"L03\.H07"):
         parse_head(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "heads"),
+    [
+        ("", ()),
+        ("3:7", ((3, 7),)),
+        ("5:1;3:7,0,4", ((3, 0), (3, 4), (3, 7), (5, 1))),
+        ("3:0,0;3:1", ((3, 0), (3, 1))),
+    ],
+)
+def test_heads_in_a_url_are_a_set(text, heads):
+    assert parse_heads(text) == heads
+    assert parse_heads(write_heads(heads)) == heads
+
+
+@pytest.mark.parametrize("text", ["3", "3:", ":1", "3:1,", "3:1;", "L3:1", "3:1 5:2", "3:1000", "-1:2"])
+def test_what_is_no_list_of_heads_says_how_to_write_one(text):
+    with pytest.raises(BadInput, match="Write it like 3:0,4,7;5:1"):
+        parse_heads(text)
+    values, ignored = read_url({"picked": text})
+    assert (values, len(ignored)) == ({}, 1)

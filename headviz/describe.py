@@ -6,6 +6,7 @@ from headviz.data import corpora
 from headviz.models import catalog
 from headviz.types import (
     Ablation,
+    CheckpointRequest,
     GenerateRequest,
     MeasureRequest,
     ModelRef,
@@ -34,6 +35,9 @@ def describe(request: Request | None) -> str:
     if isinstance(request, GenerateRequest):
         words.insert(0, _off(request.ablation))
         return " · ".join([*words, _prompt(request.prompt), f"{request.new_tokens} new tokens"])
+    if isinstance(request, CheckpointRequest):
+        made = "left out of a smaller checkpoint" if request.smaller else "off in a checkpoint"
+        words.insert(0, f"{len(request.heads)} heads {made}")
     if isinstance(request, PatternRequest):
         words.insert(0, f"{head_name(request.layer, request.head)} on input {request.input}")
     if isinstance(request, PromptScoreRequest):

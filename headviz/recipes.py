@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shlex
 
-from headviz.types import DataRef, ModelRef, ScoreRequest
+from headviz.errors import BadInput
+from headviz.models.architectures import FAMILIES
+from headviz.types import DataRef, Geometry, ModelRef, ScoreRequest
 
 _DATA_DEFAULTS = DataRef(corpus="", revision="")
 
@@ -56,4 +58,54 @@ def python_code(request: ScoreRequest, metric: str) -> str:
         f"table = headviz.score_heads(model, {arguments(_data_options(request.data))})\n"
         f"table.mean({metric!r})          # (layers, heads), mean over the inputs\n"
         f"table.per_input({metric!r})     # (inputs, layers, heads)\n"
+    )
+
+
+def heads_code(
+    model: ModelRef,
+    heads: tuple[tuple[int, int], ...],
+    geometry: Geometry,
+    replace: str = "zero",
+    place: str = "",
+) -> str:
+    """Ten lines of Python, with nothing but torch and transformers, that switch heads off in a model they load.
+
+    place:   the folder of a model that is not on the hub
+    replace: the code does what `zero` means; for `mean` it says so in a comment: a head's mean has another value at the
+             first position, so no constant (no bias) stands for it
+    Raises BadInput for quantised weights, whose columns cannot be set, and where a folder is needed and `place` is empty.
+    """
+    if model.quantization != "none":
+        raise BadInput(
+            f"W_O is stored in {model.quantization}, so its columns cannot be set to zero. Choose quantisation none."
+        )
+    if model.source != "hub" and not place:
+        raise BadInput(f"The folder of {model.name} is not on this machine, so there is nothing to load.")
+    family, size = FAMILIES[geometry.family], geometry.head_dim
+    where = f"{model.name!r}, revision={model.revision!r}" if model.source == "hub" else repr(place)
+    off: dict[int, list[int]] = {}
+    for layer, head in sorted(heads):
+        off.setdefault(layer, []).append(head)
+    columns = f"head * {size} : (head + 1) * {size}"
+    part, shape = (
+        (f"[{columns}]", "heads x head size, model size")
+        if family.transposed
+        else (f"[:, {columns}]", "model size, heads x head size")
+    )
+    note = (
+        "# zero in their place: a mean differs at the first position, so no fixed weight or bias gives it\n"
+        if replace == "mean"
+        else ""
+    )
+    return (
+        "import torch\n"
+        "from transformers import AutoModelForCausalLM\n\n"
+        f"model = AutoModelForCausalLM.from_pretrained({where}, dtype=torch.{model.dtype})\n"
+        f"{note}"
+        f"off = {off}  # layer: heads, from zero\n"
+        "with torch.no_grad():\n"
+        "    for layer, heads in off.items():\n"
+        f"        weight = model.{family.layers}[layer].{family.attention}.{family.output}.weight  # {shape}\n"
+        "        for head in heads:\n"
+        f"            weight{part} = 0\n"
     )

@@ -20,6 +20,7 @@ METHOD_VERSIONS: dict[str, int] = {
     "score": 1,
     "prompt-score": 1,
     "pattern": 1,
+    "sinks": 1,
     "measure": 1,
     "gradient": 1,
     "map": 1,

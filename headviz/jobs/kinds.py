@@ -10,6 +10,7 @@ from headviz.analysis.metrics import METHOD_VERSIONS
 from headviz.errors import BadInput, lookup
 from headviz.types import (
     SCHEMA,
+    CheckpointRequest,
     GenerateRequest,
     GradientRequest,
     MapRequest,
@@ -18,6 +19,7 @@ from headviz.types import (
     PromptScoreRequest,
     Request,
     ScoreRequest,
+    SinkRequest,
     build,
     digest,
     plain,
@@ -78,6 +80,15 @@ KINDS: dict[str, Kind] = {
             title="Attention pattern of one head",
         ),
         Kind(
+            kind="sinks",
+            request=SinkRequest,
+            run="headviz.analysis.sinks:run_sinks",
+            result="SinkPlaces",
+            version=METHOD_VERSIONS["sinks"],
+            lane="live",
+            title="Attention by position",
+        ),
+        Kind(
             kind="measure",
             request=MeasureRequest,
             run="headviz.analysis.measure:run_measure",
@@ -112,6 +123,15 @@ KINDS: dict[str, Kind] = {
             version=METHOD_VERSIONS["generate"],
             lane="live",
             title="Go on from a prompt",
+        ),
+        Kind(
+            kind="checkpoint",
+            request=CheckpointRequest,
+            run="headviz.analysis.checkpoint:run_checkpoint",
+            result="CheckpointReport",
+            version=METHOD_VERSIONS["checkpoint"],
+            lane="live",
+            title="Write a checkpoint",
         ),
     )
 }

@@ -29,6 +29,7 @@ class Family:
     output:     name of the projection W_O in the attention module; its input is the concatenated head outputs
     hook:       how attention is reached, see above
     positions:  rope (rotated queries and keys), learned (added to the embeddings) or alibi (a slope a head)
+    transposed: W_O is stored (heads × head size, model size), as GPT-2's Conv1D does
     """
 
     model_type: str
@@ -38,6 +39,7 @@ class Family:
     output: str
     hook: Literal["interface", "module"] = "interface"
     positions: Literal["rope", "learned", "alibi"] = "rope"
+    transposed: bool = False
     notes: str = ""
 
 
@@ -77,6 +79,7 @@ FAMILIES: dict[str, Family] = {
         attention="attn",
         output="c_proj",
         positions="learned",
+        transposed=True,
         notes="Projections are stored transposed (Conv1D).",
     ),
     "gpt_neox": Family(

@@ -145,6 +145,24 @@ def context_length(ref: ModelRef, settings: Settings) -> int | None:
     return longest if isinstance(longest, int) and longest > 0 else None
 
 
+def folder_here(ref: ModelRef, settings: Settings) -> Path | None:
+    """The folder with the weights of `ref`, where it is on this machine and ready to be read; nothing is fetched or made."""
+    if ref.source == "bundled":
+        row = bundled.find(ref.name)
+        folder = bundled.folder_of(row, settings) if row else None
+        return folder if folder and (folder / "config.json").is_file() else None
+    if ref.source == "local":
+        return local.known_folder(ref.name, ref.revision, settings)
+    return hub.cached(ref.name, ref.revision)
+
+
+def size(ref: ModelRef, settings: Settings) -> int | None:
+    """Bytes of the weights of `ref` in its number format; None where they are not on this machine."""
+    folder = folder_here(ref, settings)
+    numbers = checks.parameters(folder) if folder else None
+    return None if numbers is None else numbers * (4 if ref.dtype == "float32" else 2)
+
+
 def label(ref: ModelRef) -> str:
     """What a person reads: `SmolLM2-135M-Instruct (bundled)`, `org/name@1a2b3c4`, `name@1a2b3c4 (local)`."""
     return _label(ref.source, ref.name, ref.revision)

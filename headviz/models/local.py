@@ -17,17 +17,29 @@ from headviz.types import Watch
 _INDEX = "local_models.json"
 
 
+def checkpoints(settings: Settings) -> Path:
+    """Where checkpoints without some heads are written: they are models like any other afterwards."""
+    return settings.home / "checkpoints"
+
+
 def folders(settings: Settings) -> dict[str, Path]:
-    """Folder name → folder, for the checkpoints in HEADVIZ_MODELS, by name."""
+    """Folder name → folder, for the checkpoints in HEADVIZ_MODELS and those that headviz wrote, by name."""
+    made = checkpoints(settings)
+    written = _with_config(made) if made.is_dir() else {}
     if settings.models is None:
-        return {}
+        return written
     try:
-        found = sorted(path for path in settings.models.iterdir() if (path / "config.json").is_file())
+        found = _with_config(settings.models)
     except OSError:
         raise BadInput(
             f"HEADVIZ_MODELS is {str(settings.models)!r}, and that is no folder which can be read. Set it to the "
             "folder that holds your checkpoints, or unset it."
         ) from None
+    return found | {name: folder for name, folder in written.items() if name not in found}
+
+
+def _with_config(place: Path) -> dict[str, Path]:
+    found = sorted(path for path in place.iterdir() if (path / "config.json").is_file())
     return {path.name: path for path in found if not path.name.startswith(".")}
 
 

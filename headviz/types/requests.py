@@ -73,6 +73,16 @@ class PatternRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SinkRequest:
+    """How much attention every head gives each of the first tokens, 1..64 `positions`: answered by `SinkPlaces`."""
+
+    kind: ClassVar[str] = "sinks"
+    model: ModelRef
+    data: DataRef
+    positions: int = 16
+
+
+@dataclass(frozen=True, kw_only=True)
 class QuestionsRef:
     """Multiple-choice questions, pinned, and how they are asked.
 
@@ -94,6 +104,19 @@ class QuestionsRef:
     scoring: Literal["letter", "text"] = "letter"
     chat: bool = False
     bos: Bos = "never"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptScoreRequest:
+    """Every score of every head on the prompts of a question set: answered by a `ScoreTable`, an input a prompt.
+
+    The inputs are what `MeasureRequest.questions` runs, so that heads or thresholds can be chosen on the very inputs that
+    are measured.
+    """
+
+    kind: ClassVar[str] = "prompt-score"
+    model: ModelRef
+    questions: QuestionsRef
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,12 +193,30 @@ class GenerateRequest:
     ablation: Ablation
 
 
+@dataclass(frozen=True, kw_only=True)
+class CheckpointRequest:
+    """A checkpoint of the model without some heads, on this machine: answered by a `CheckpointReport`.
+
+    heads:   sorted (layer, head)
+    smaller: the heads are left out, instead of having their part of W_O zero; whole KV groups, as many in every layer
+    data:    the text on which the written checkpoint is compared with the model
+    """
+
+    kind: ClassVar[str] = "checkpoint"
+    model: ModelRef
+    heads: tuple[tuple[int, int], ...]
+    smaller: bool = False
+    data: DataRef
+
+
 Request = (
     ScoreRequest
     | PromptScoreRequest
     | PatternRequest
+    | SinkRequest
     | MeasureRequest
     | GradientRequest
     | MapRequest
     | GenerateRequest
+    | CheckpointRequest
 )

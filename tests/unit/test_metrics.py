@@ -176,4 +176,4 @@ def test_a_turned_threshold_is_the_quantile_from_the_other_end(metric, share):
     values = np.random.default_rng(3).random((5, 4, 4))
     found = threshold_at(values, metric, share, turned=True)
     assert found == threshold_at(values, {"awft": "ahon", "ahon": "awft"}[metric], share)
-    assert inactive(values, metric, found, turned=True).mean() == pytest.approx(share, abs=1 / values.size)
+    assert inactive(values, metric, found, turned=True).mean() == pytest.approx(share, abs=1.01 / values.size)

@@ -18,10 +18,12 @@ from headviz.analysis.paired.claims import (
 )
 from headviz.analysis.paired.intervals import holm
 from headviz.analysis.paired.kl import answer_kl
+from headviz.analysis.paired.many import ManyChanges, paired_means, sums_of
 from headviz.analysis.paired.means import MeanChange, paired_mean
 
 __all__ = [
     "AtChance",
+    "ManyChanges",
     "MeanChange",
     "PairedChange",
     "RandomBand",
@@ -34,6 +36,8 @@ __all__ = [
     "holm",
     "paired_change",
     "paired_mean",
+    "paired_means",
     "questions_needed",
+    "sums_of",
     "within_tolerance",
 ]

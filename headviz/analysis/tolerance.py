@@ -35,7 +35,7 @@ class Tolerance:
             every measured share is inside: read "at least `inside`"; "never inside": no point is inside
     inside, outside: the bracket: last measured share inside, first outside after it; NaN where there is none. Where the
             first point is outside already, inside is 0: with nothing off the model is the baseline
-    line:   accuracy that counts as the edge
+    line:   accuracy, or change, that counts as the edge
     """
 
     share: float
@@ -115,10 +115,31 @@ def share_within(
     """
     if not points > 0:
         raise BadInput(f"A tolerance is larger than zero, not {points}: 1 stands for one accuracy point.")
-    x, y = _sorted(shares, accuracies)
     line = baseline - points / 100
-    above = y - line  # (P,) room left
-    above[np.abs(above) < ROUNDING] = 0  # 0.57 − 0.01 is not 0.56 in floating point
+    x, y = _sorted(shares, accuracies)
+    return _edge(x, y - line, line)
+
+
+def change_within(
+    shares: Sequence[float], changes: Sequence[float], margin: float, *, worse: Literal["higher", "lower"]
+) -> Tolerance:
+    """`share_within` of a curve of changes, in whatever unit: nats of loss (worse is higher), or a share of questions.
+
+    shares, changes: (P,) in any order; nothing off changes nothing, so (0, 0) is put before them where no point has a
+    share of 0; margin: the change for the worse that is still within, above 0. The same crossing as `share_within`.
+    """
+    if not margin > 0:
+        raise BadInput(f"A tolerance is larger than zero, not {margin}.")
+    if all(share > NOTHING_OFF for share in shares):
+        shares, changes = (0.0, *shares), (0.0, *changes)
+    x, y = _sorted(shares, changes)
+    room = margin - y if worse == "higher" else margin + y
+    return _edge(x, room, margin if worse == "higher" else -margin)
+
+
+def _edge(x: np.ndarray, above: np.ndarray, line: float) -> Tolerance:
+    """Where the curve leaves the tolerance. x: (P,) shares, sorted; above: (P,) room left at each, 0 on the line."""
+    above = np.where(np.abs(above) < ROUNDING, 0, above)  # 0.57 − 0.01 is not 0.56 in floating point
     places = [float(x[i]) for i in np.flatnonzero(above == 0)] if x.size > 1 else []
     for i in np.flatnonzero(above[:-1] * above[1:] < 0):
         places.append(float(x[i] - above[i] * (x[i + 1] - x[i]) / (above[i + 1] - above[i])))

@@ -38,11 +38,13 @@ class Attended:
     output:  (B, H, T, D) head outputs before W_O, in float32 or float64, or as the fused operation gave them
     sink:    (B, H, T) weight on the first token, 0..1
     entropy: (B, H, T) nats
+    normaliser: (B, H, T) log-sum-exp of each row's logits, as the fused operation gave it; None from blocks
     """
 
     output: Tensor
     sink: Tensor | None
     entropy: Tensor | None
+    normaliser: Tensor | None = None
 
 
 def exact(tensor: Tensor) -> Tensor:

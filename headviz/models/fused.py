@@ -124,7 +124,7 @@ def attend(name: str, q: Tensor, k: Tensor, v: Tensor, ask: Attention, want: fro
         sink = _first_weight(wide, k, normaliser, ask.scale)
     if "entropy" in want:
         entropy = _entropy(name, q, k, wide, normaliser, ask)
-    return Attended(output[..., :D], sink, entropy)
+    return Attended(output[..., :D], sink, entropy, normaliser)
 
 
 def _first_weight(q: Tensor, k: Tensor, normaliser: Tensor, scale: float) -> Tensor:

@@ -17,6 +17,8 @@ _PLACES = {
     "gpt_neox": ("gpt_neox.layers", "attention.query_key_value", "per head", "attention.dense"),
     "bloom": ("transformer.h", "self_attention.query_key_value", "per head", "self_attention.dense"),
     "opt": ("model.decoder.layers", "self_attn.v_proj", "alone", "self_attn.out_proj"),
+    "mpt": ("transformer.blocks", "attn.Wqkv", "blocks", "attn.out_proj"),
+    "falcon": ("transformer.h", "self_attention.query_key_value", "groups", "self_attention.dense"),
     "phi3": ("model.layers", "self_attn.qkv_proj", "blocks", "self_attn.o_proj"),
 }
 _USUAL = ("model.layers", "self_attn.v_proj", "alone", "self_attn.o_proj")
@@ -34,13 +36,17 @@ def run(model: torch.nn.Module, ids: torch.Tensor) -> list[tuple[np.ndarray, np.
         for layer in model.get_submodule(layers_at)
     ]
     with torch.no_grad():
-        attentions = model(ids[None], output_attentions=True, use_cache=False).attentions
+        if lie == "groups":  # its stock attention matrices are wrong: computed here
+            model(ids[None], use_cache=False)
+            attentions = [_falcon(raw.double().numpy(), model)[None] for raw in caught]
+        else:
+            attentions = model(ids[None], output_attentions=True, use_cache=False).attentions
     for handle in handles:
         handle.remove()
 
     found = []
     for layer, attention, raw in zip(model.get_submodule(layers_at), attentions, caught, strict=True):
-        A = attention[0].double().numpy()  # (H, T, T)
+        A = np.asarray(attention[0], dtype=np.float64)  # (H, T, T)
         H = A.shape[0]
         weight = layer.get_submodule(output_at).weight.double().numpy()
         W = weight if model.config.model_type == "gpt2" else weight.T  # (H·D, M)
@@ -48,11 +54,41 @@ def run(model: torch.nn.Module, ids: torch.Tensor) -> list[tuple[np.ndarray, np.
         x = raw.double().numpy()  # (T, something)
         if lie == "per head":
             V = [x[:, (3 * h + 2) * D : (3 * h + 3) * D] for h in range(H)]
+        elif lie == "groups":
+            Q, _, values = _falcon_parts(x, model)
+            V = [values[h * len(values) // len(Q)] for h in range(H)]
         else:
+            if (clip := getattr(getattr(model.config, "attn_config", None), "clip_qkv", None)) is not None:
+                x = np.clip(x, -clip, clip)  # MPT
             G = model.config.num_key_value_heads if hasattr(model.config, "num_key_value_heads") else H
             x = x[:, -G * D :] if lie == "blocks" else x
             V = [x[:, (h * G // H) * D : (h * G // H + 1) * D] for h in range(H)]
         found.append((A, np.stack(V), W.reshape(H, D, -1)))
+    return found
+
+
+def _falcon_parts(x: np.ndarray, model: torch.nn.Module) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Queries (H, T, D), keys and values (G, T, D) from Falcon's one projection x (T, something)."""
+    H, D = model.config.num_attention_heads, model.config.head_dim
+    G = (x.shape[1] // D - H) // 2
+    parts = x.reshape(len(x), G, H // G + 2, D).transpose(1, 2, 0, 3)  # (G, H/G + 2, T, D)
+    return parts[:, :-2].reshape(H, len(x), D), parts[:, -2], parts[:, -1]
+
+
+def _falcon(x: np.ndarray, model: torch.nn.Module) -> np.ndarray:
+    """(H, T, T) attention: the bias of transformers' builder is added to q·k, then all is divided by √D."""
+    from transformers.models.falcon.modeling_falcon import build_alibi_tensor
+
+    Q, K, _ = _falcon_parts(x, model)
+    H, T, D = Q.shape
+    bias = build_alibi_tensor(torch.ones(1, T, dtype=torch.long), H, torch.float64).numpy()  # (H, 1, T)
+    found = np.zeros((H, T, T))
+    for h in range(H):
+        for i in range(T):
+            k = K[h * len(K) // H, : i + 1]
+            s = [(Q[h, i] @ k[j] + bias[h, 0, j]) / math.sqrt(D) for j in range(i + 1)]
+            e = [math.exp(x - max(s)) for x in s]
+            found[h, i, : i + 1] = np.array(e) / math.fsum(e)
     return found
 
 

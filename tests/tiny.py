@@ -28,6 +28,17 @@ _LLAMA = {
 }
 _HEAD_DIM = {"head_dim": 8}  # and not hidden_size / heads = 12: the two must not be mixed up
 _SHORT = {"num_hidden_layers": LAYERS, "vocab_size": VOCABULARY, "bos_token_id": 1, "eos_token_id": 2}
+_MPT = {"n_layers": LAYERS, "vocab_size": VOCABULARY, "d_model": 32, "n_heads": 4, "max_seq_len": 256}
+# Four heads: their slopes are powers of two, which transformers' rounding of Falcon's bias to bf16 leaves as they are.
+_FALCON = {
+    "num_hidden_layers": LAYERS,
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "num_attention_heads": 4,
+    "alibi": True,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
 
 
 @dataclass(frozen=True)
@@ -84,14 +95,26 @@ CASES: dict[str, Tiny] = {
     ),
     "bloom": Tiny("BloomConfig", _SHORT | {"hidden_size": 32, "n_head": 4}),
     "bloom-six-heads": Tiny("BloomConfig", _SHORT | {"hidden_size": 48, "n_head": 6}),
+    "mpt": Tiny("MptConfig", _MPT),
+    "mpt-six-heads": Tiny(
+        "MptConfig",
+        _MPT | {"d_model": 48, "n_heads": 6, "attn_config": {"clip_qkv": 2.0, "softmax_scale": 0.3}},
+    ),
+    "falcon": Tiny("FalconConfig", _FALCON | {"multi_query": False, "bias": True}),
+    "falcon-one-key": Tiny("FalconConfig", _FALCON | {"multi_query": True, "parallel_attn": False}),
+    "falcon-groups": Tiny("FalconConfig", _FALCON | {"new_decoder_architecture": True, "num_kv_heads": 2}),
 }
 
 
 def build(case: str, dtype: torch.dtype = torch.float32, seed: int = 0, **changes: Any) -> torch.nn.Module:
-    """The causal LM of a row of CASES, in eval mode, on stock eager attention. Same seed, same weights."""
+    """The causal LM of a row of CASES, in eval mode, on stock eager attention. Same seed, same weights.
+
+    Falcon is on sdpa: in transformers 5.24 its eager path adds the ALiBi bias twice.
+    """
     row = CASES[case]
     config = getattr(transformers, row.config)(**(row.settings | changes))
-    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+    stock = "sdpa" if config.model_type == "falcon" else "eager"
+    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation=stock)
     draw = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, weight in sorted(model.named_parameters()):

@@ -10,12 +10,12 @@ A row says where the layers are and how to get between a head's output and W_O. 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from headviz.errors import UnsupportedModel
+from headviz.models.slopes import alibi_slopes, falcon_slopes, mpt_slopes
 from headviz.types import Geometry
 
 
@@ -109,12 +109,32 @@ FAMILIES: dict[str, Family] = {
         positions="alibi",
         notes="ALiBi slopes; transformers has only an eager attention for it, ours is faster and closer to exact.",
     ),
+    "mpt": Family(
+        model_type="mpt",
+        title="MPT",
+        layers="transformer.blocks",
+        attention="attn",
+        output="out_proj",
+        hook="module",
+        positions="alibi",
+        notes="ALiBi slopes in an order of their own where the head count is no power of two.",
+    ),
+    "falcon": Family(
+        model_type="falcon",
+        title="Falcon with ALiBi (falcon-rw)",
+        layers="transformer.h",
+        attention="self_attention",
+        output="dense",
+        hook="module",
+        positions="alibi",
+        notes="ALiBi slopes divided by √(head size), as Falcon adds them before it scales the logits.",
+    ),
 }
 
 _ALIASES = {
-    "layers": ("num_hidden_layers", "n_layer"),
-    "heads": ("num_attention_heads", "n_head"),
-    "hidden": ("hidden_size", "n_embd"),
+    "layers": ("num_hidden_layers", "n_layer", "n_layers"),
+    "heads": ("num_attention_heads", "n_head", "n_heads"),
+    "hidden": ("hidden_size", "n_embd", "n_embed", "d_model"),
 }
 
 
@@ -134,6 +154,8 @@ def family_of(config: Any) -> Family:
             f"This {model_type} model attends in both directions. headviz measures causal language models: "
             "choose the causal checkpoint of the same family."
         )
+    if why := _variant(config, model_type):
+        raise UnsupportedModel(f"This {model_type} model {why}. Choose another checkpoint of the family.")
     return FAMILIES[model_type]
 
 
@@ -141,15 +163,51 @@ def geometry(config: Any) -> Geometry:
     """The shape of a model from its config (an object with the attributes, or a dict). Raises UnsupportedModel."""
     family = family_of(config)
     layers, heads, hidden = (_count(config, family, what) for what in ("layers", "heads", "hidden"))
+    head_dim = _get(config, "head_dim") or hidden // heads
     return Geometry(
         family=family.model_type,
         layers=layers,
         heads=heads,
-        kv_heads=_get(config, "num_key_value_heads") or heads,
-        head_dim=_get(config, "head_dim") or hidden // heads,
+        kv_heads=_falcon_groups(config, heads)
+        if family.model_type == "falcon"
+        else _get(config, "num_key_value_heads") or heads,
+        head_dim=head_dim,
         hidden=hidden,
-        slopes=alibi_slopes(heads) if family.positions == "alibi" else None,
+        slopes=_slopes(config, family, heads, head_dim),
     )
+
+
+def _slopes(config: Any, family: Family, heads: int, head_dim: int) -> tuple[float, ...] | None:
+    if family.positions != "alibi":
+        return None
+    if family.model_type == "mpt":
+        return mpt_slopes(heads, _get(_get(config, "attn_config") or {}, "alibi_bias_max") or 8)
+    return falcon_slopes(heads, head_dim) if family.model_type == "falcon" else alibi_slopes(heads)
+
+
+def _falcon_groups(config: Any, heads: int) -> int:
+    """Key and value heads of a Falcon: of its own in the new architecture, else one (multi-query) or all."""
+    if _get(config, "new_decoder_architecture"):
+        return _get(config, "num_kv_heads") or heads
+    multi = _get(config, "multi_query")
+    return 1 if multi or multi is None else heads  # transformers' default is multi-query
+
+
+def _variant(config: Any, model_type: str) -> str:
+    """What a variant of a family has that transformers or headviz does not compute; empty for the usual one."""
+    if model_type == "falcon" and not _get(config, "alibi"):
+        return "rotates its positions, and only Falcon with ALiBi (falcon-rw) is supported"
+    inner = _get(config, "attn_config") if model_type == "mpt" else None
+    if inner is not None:
+        if _get(inner, "alibi") is False:
+            return "has learned positions instead of ALiBi, which transformers ignores"
+        if (
+            _get(inner, "qk_ln")
+            or _get(inner, "prefix_lm")
+            or _get(inner, "attn_type") == "multiquery_attention"
+        ):
+            return "has qk_ln, prefix_lm or multi-query attention, which transformers ignores"
+    return ""
 
 
 def context_length(config: Any) -> int | None:
@@ -157,19 +215,6 @@ def context_length(config: Any) -> int | None:
     if family_of(config).positions == "alibi":
         return None
     return _get(config, "max_position_embeddings") or _get(config, "n_positions")
-
-
-def alibi_slopes(heads: int) -> tuple[float, ...]:
-    """ALiBi slope of each head, (H,): by how many nats a key loses per token of distance.
-
-    For a power of two, head h of n has 2^(−8(h+1)/n): the first heads are the steepest. Otherwise the slopes of the
-    next smaller power of two come first, then every other slope of twice that power, so that index order is no
-    longer slope order. Press et al. 2022 (arXiv 2108.12409), as in BLOOM's code.
-    """
-    power = 2 ** math.floor(math.log2(heads))
-    first = [2.0 ** (-8 * (head + 1) / power) for head in range(power)]
-    extra = [2.0 ** (-8 * (2 * rest + 1) / (2 * power)) for rest in range(heads - power)]
-    return tuple(first + extra)
 
 
 def _get(config: Any, name: str) -> Any:

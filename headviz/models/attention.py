@@ -22,9 +22,18 @@ from headviz.models import blocks, fused, gate
 from headviz.models.architectures import Family, family_of, geometry
 from headviz.models.blocks import Attended, Attention
 from headviz.models.bloom import BloomAttention
+from headviz.models.falcon import FalconAttention
 from headviz.models.interface import NAME, forget_module, register, watch_module
+from headviz.models.mpt import MptAttention
 from headviz.models.statistics import STATISTICS, Rows, reduce, roots
 from headviz.types import Silent, Watch
+
+# what stands in for a family's attention module: (original, probe, layer, slopes) → module
+MODULES: dict[str, Callable[..., nn.Module]] = {
+    "bloom": BloomAttention,
+    "mpt": MptAttention,
+    "falcon": FalconAttention,
+}
 
 # layer, q (B, H, T, D), k and v (B, G, K, D), what was asked, what came out
 Observer = Callable[[int, Tensor, Tensor, Tensor, Attention, Attended], None]
@@ -174,10 +183,11 @@ def attention_modules(model: nn.Module, family: Family) -> list[nn.Module]:
 
 def _replace_modules(watching: Probe, undo: ExitStack) -> None:
     family = watching.family
+    ours = MODULES[family.model_type]
     for number, layer in enumerate(watching.model.get_submodule(family.layers)):
         original = getattr(layer, family.attention)
         undo.callback(setattr, layer, family.attention, original)
-        setattr(layer, family.attention, BloomAttention(original, watching, number, watching.geometry.slopes))
+        setattr(layer, family.attention, ours(original, watching, number, watching.geometry.slopes))
 
 
 def _select(model: nn.Module, undo: ExitStack) -> None:

@@ -36,6 +36,8 @@ _NATIVE = {
     "gpt_neox": "GPTNeoXForCausalLM",
     "opt": "OPTForCausalLM",
     "bloom": "BloomForCausalLM",
+    "mpt": "MptForCausalLM",
+    "falcon": "FalconForCausalLM",
 }
 
 

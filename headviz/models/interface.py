@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+import torch
 from torch import Tensor, nn
 
 from headviz.errors import BadInput
@@ -66,9 +67,13 @@ def attention_function(
     return output.transpose(1, 2).contiguous(), None
 
 
-def mask_function(*_: Any, attention_mask: Tensor | None = None, **__: Any) -> None:
+def mask_function(
+    *_: Any, attention_mask: Tensor | None = None, config: Any = None, **__: Any
+) -> Tensor | None:
     """No mask: the probe applies causality, and with padding on the right no real query sees padding."""
     if attention_mask is not None and bool((attention_mask[:, 1:] & ~attention_mask[:, :-1]).any()):
         raise BadInput(
             "These inputs are padded on the left. Pad them on the right: the first token must come first."
         )
+    # MPT converts its mask without asking whether there is one; our attention module does not read it
+    return torch.empty(0) if getattr(config, "model_type", None) == "mpt" else None

@@ -7,10 +7,11 @@ import torch
 from headviz.errors import BadInput, Cancelled, SelfCheckFailed, UnknownName
 from headviz.models import blocks, fused, gate, selfcheck
 from headviz.models.alibi import with_coordinates
-from headviz.models.architectures import alibi_slopes, family_of
+from headviz.models.architectures import family_of
 from headviz.models.attention import attention_modules, probe
 from headviz.models.blocks import Attention
 from headviz.models.bloom import BloomAttention
+from headviz.models.slopes import alibi_slopes
 from headviz.models.statistics import STATISTICS, Rows, norm, output_weight, roots
 from headviz.types import Silent
 from tests import tiny
@@ -193,7 +194,7 @@ def test_ready_made_masks_and_dropout_are_refused():
             model(ids)
 
 
-@pytest.mark.parametrize("case", ["llama", "bloom", "mistral-window", "gpt2"])
+@pytest.mark.parametrize("case", ["llama", "bloom", "mpt", "falcon-groups", "mistral-window", "gpt2"])
 def test_with_a_cache_queries_see_all_earlier_keys(case):
     model = tiny.build(case)
     ids, _ = tiny.tokens([21])

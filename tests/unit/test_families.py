@@ -6,8 +6,9 @@ import torch
 
 from headviz.analysis.metrics import METRICS
 from headviz.errors import UnsupportedModel
-from headviz.models.architectures import FAMILIES, alibi_slopes, context_length, family_of, geometry
+from headviz.models.architectures import FAMILIES, context_length, family_of, geometry
 from headviz.models.attention import attention_modules, probe
+from headviz.models.slopes import alibi_slopes, falcon_slopes, mpt_slopes
 from tests import reference, tiny
 
 LENGTHS = list(range(1, 65))
@@ -78,7 +79,7 @@ def test_geometry_is_the_models_own(case):
     weight = getattr(modules[0], family_of(model.config).output).weight
     assert shape.heads * shape.head_dim == weight.shape[0 if shape.family == "gpt2" else 1]
     assert geometry(model.config.to_dict() | {"model_type": shape.family}) == shape
-    assert (shape.slopes is not None) == (shape.family == "bloom")
+    assert (shape.slopes is not None) == (FAMILIES[shape.family].positions == "alibi")
 
 
 @pytest.mark.parametrize("heads", [1, 2, 4, 6, 12, 16, 32, 112])
@@ -87,6 +88,52 @@ def test_alibi_slopes_are_those_of_bloom(heads):
 
     theirs = _get_alibi_slopes(heads, torch.device("cpu")).numpy()
     np.testing.assert_allclose(alibi_slopes(heads), theirs, rtol=2e-5)
+
+
+@pytest.mark.parametrize("largest", [8, 16])
+@pytest.mark.parametrize("heads", [1, 2, 4, 6, 12, 16, 32, 71, 112])
+def test_alibi_slopes_are_those_of_mpt(heads, largest):
+    from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
+
+    bias = build_mpt_alibi_tensor(heads, 2, largest)  # (H, 1, 2) for positions −1 and 0
+    np.testing.assert_allclose(mpt_slopes(heads, largest), -bias[:, 0, 0].numpy(), rtol=2e-5)
+
+
+@pytest.mark.parametrize("heads", [1, 4, 6, 16, 71])
+def test_alibi_slopes_are_those_of_falcon_up_to_its_rounding(heads):
+    from transformers.models.falcon.modeling_falcon import build_alibi_tensor
+
+    bias = build_alibi_tensor(torch.ones(1, 2, dtype=torch.long), heads, torch.float32)  # (H, 1, 2), in bf16
+    wanted = bias[:, 0, 1].numpy() / np.sqrt(64)
+    np.testing.assert_allclose(falcon_slopes(heads, 64), wanted, rtol=2**-8)
+
+
+def test_slopes_in_the_geometry_are_those_of_the_config():
+    mpt = {
+        "model_type": "mpt",
+        "n_layers": 1,
+        "n_heads": 6,
+        "d_model": 48,
+        "attn_config": {"alibi_bias_max": 16},
+    }
+    assert geometry(mpt).slopes == mpt_slopes(6, 16)
+    assert geometry(tiny.build("falcon").config).slopes == tuple(2.0**-e / 8**0.5 for e in (2, 4, 6, 8))
+    assert geometry(tiny.build("falcon-one-key").config).kv_heads == 1
+    assert geometry(tiny.build("falcon-groups").config).kv_heads == 2
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ({"model_type": "falcon", "alibi": False}, "rotates its positions"),
+        ({"model_type": "falcon"}, "rotates its positions"),
+        ({"model_type": "mpt", "attn_config": {"alibi": False}}, "learned positions"),
+        ({"model_type": "mpt", "attn_config": {"qk_ln": True}}, "qk_ln"),
+    ],
+)
+def test_variants_that_would_be_computed_wrongly_are_refused(config, says):
+    with pytest.raises(UnsupportedModel, match=says):
+        family_of(config)
 
 
 def test_first_alibi_heads_are_the_steepest():

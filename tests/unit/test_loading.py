@@ -53,7 +53,9 @@ def test_every_family_loads_as_it_was_saved(settings, case):
     text = "so 7 heads\n(of 9)"
     assert len(loaded.tokenizer(text).input_ids) == len(text)
     assert loaded.tokenizer.decode(loaded.tokenizer(text).input_ids) == text
-    assert loaded.model.config._attn_implementation == ("eager" if case in ("bloom", "gemma2") else "sdpa")
+    assert loaded.model.config._attn_implementation == (
+        "eager" if case in ("bloom", "mpt", "gemma2") else "sdpa"
+    )
 
 
 def test_every_family_has_a_case_and_its_native_class():

@@ -20,6 +20,11 @@ NEVER = {
     "gemma3_text",
     "bloom",
     "bloom-six-heads",
+    "mpt",
+    "mpt-six-heads",
+    "falcon",
+    "falcon-one-key",
+    "falcon-groups",
 }  # more than plain causal attention
 OFF = ((0, 1), (1, 0), (1, 2))
 P = 20

@@ -155,7 +155,7 @@ SCALES: dict[str, Scale] = {
         Scale("norm", "a raw norm, from 0, its own end for each score", "linear", _VIRIDIS, _VIRIDIS),
         Scale("ratio", "times the layer mean, about 1, log-spaced", "log2", _RATIO_LIGHT, _RATIO_DARK),
         Scale("change", "a change, about 0, symmetric", "linear", _CHANGE_LIGHT, _CHANGE_DARK),
-        Scale("share", "share of inputs, always 0 to 1", "linear", _SHARE_LIGHT, _SHARE_DARK),
+        Scale("share", "share of inputs, or of heads, always 0 to 1", "linear", _SHARE_LIGHT, _SHARE_DARK),
     )
 }
 
@@ -203,8 +203,8 @@ def named(scale: str) -> Scale:
 def limits(scale: Scale, values: np.ndarray) -> Limits:
     """Ends of the colour scale in the unit of the values: fixed, from 0, or symmetric, as the scale's meaning says.
 
-    A raw norm whose largest value is over three times its 99th percentile ends at that percentile: a few massive heads
-    would leave the rest in one colour. `ticks` then writes ≥ at the end.
+    A raw norm, or the size of a change, whose largest value is over three times its 99th percentile ends at that percentile:
+    a few massive heads would leave the rest in one colour. `ticks` then writes ≥, or ≤, at the ends.
     """
     known = np.asarray(values, np.float64)
     known = known[np.isfinite(known)]
@@ -214,14 +214,12 @@ def limits(scale: Scale, values: np.ndarray) -> Limits:
         return RATIO_ENDS
     if known.size == 0:
         return (-1.0, 1.0) if scale.id == "change" else (0.0, 1.0)
-    if scale.id == "change":
-        reach = float(np.abs(known).max()) or 1.0
-        return -reach, reach
-    top = float(known.max())
-    near = float(np.percentile(known, 99))
-    if scale.id == "norm" and near > 0 and top > 3 * near:
+    sizes = np.abs(known) if scale.id == "change" else known
+    top, near = float(sizes.max()), float(np.percentile(sizes, 99))
+    if scale.id in ("norm", "change") and near > 0 and top > 3 * near:
         top = near
-    return 0.0, top if top > 0 else 1.0
+    top = top if top > 0 else 1.0
+    return (-top, top) if scale.id == "change" else (0.0, top)
 
 
 def transform(scale: Scale, values: np.ndarray) -> np.ndarray:
@@ -253,7 +251,9 @@ def ticks(scale: Scale, ends: Limits, values: np.ndarray | None = None) -> tuple
     else:
         at = nice_ticks(low, high)
         texts = [fmt.tick(x) for x in at]
-    if values is not None:
+    if values is not None and scale.id == "change":
+        at, texts = _clipped_change(at, texts, ends, np.asarray(values))
+    elif values is not None:
         known = np.asarray(values)[np.isfinite(values)]
         if known.size and known.max() > high * (1 + 1e-6):
             if not np.isclose(at[-1], high):
@@ -265,6 +265,21 @@ def ticks(scale: Scale, ends: Limits, values: np.ndarray | None = None) -> tuple
         if known.size and scale.transform == "log2" and known.min() < low * (1 - 1e-6):
             texts[0] = f"≤{texts[0]}"
     return [float(x) for x in transform(scale, np.array(at))], texts
+
+
+def _clipped_change(
+    at: list[float], texts: list[str], ends: Limits, values: np.ndarray
+) -> tuple[list[float], list[str]]:
+    """≤ and ≥ at an end beyond which there are values; the end takes the place of a tick that would touch it."""
+    known, (low, high) = values[np.isfinite(values)], ends
+    if not known.size:
+        return at, texts
+    pairs, near = list(zip(at, texts)), 0.12 * (high - low)
+    if known.min() < low * (1 + 1e-6):
+        pairs = [(low, f"≤{fmt.tick(low)}"), *(pair for pair in pairs if pair[0] - low > near)]
+    if known.max() > high * (1 + 1e-6):
+        pairs = [*(pair for pair in pairs if high - pair[0] > near), (high, f"≥{fmt.tick(high)}")]
+    return [x for x, _ in pairs], [text for _, text in pairs]
 
 
 def _end_text(scale: Scale, value: float) -> str:

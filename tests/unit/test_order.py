@@ -125,7 +125,8 @@ def test_small_p_only_where_there_is_a_cost():
     cost[2, 1], cost[0, 0] = 0.5, -0.5
     costs = head_costs(head_losses(cost, K=12, noise=0.02))
     sure = costs.p_holm < 0.05
-    assert sure[2, 1] and sure[0, 0]
+    assert sure[2, 1]
+    assert sure[0, 0]
     assert sure.sum() == 2
     assert (costs.p_holm >= costs.p).all()
 
@@ -166,9 +167,11 @@ def test_agreements_are_sorted_and_missing_heads_left_out():
     )
     assert [row.name for row in rows] == ["gaps", "against", "none", "same"]
     assert [row.heads for row in rows] == [9, 12, 0, 12]
-    assert rows[0].rho > 0.9 and rows[1].rho < -0.9
+    assert rows[0].rho > 0.9
+    assert rows[1].rho < -0.9
     assert all(row.low <= row.rho <= row.high for row in rows[:2])
-    assert math.isnan(rows[2].rho) and math.isnan(rows[3].low)
+    assert math.isnan(rows[2].rho)
+    assert math.isnan(rows[3].low)
 
 
 def test_one_document_has_no_interval():

@@ -118,6 +118,24 @@ class Store:
             self._check_room(cache, _key(digest), len(blob))
             cache.set(digest, blob, tag=tag, retry=True)
 
+    def digests(self) -> set[str]:
+        """Keys of all results. Cheap: what a page that follows many jobs asks every second."""
+        with self._open() as cache:
+            return {key for key in cache.iterkeys() if key is not None}
+
+    def request(self, digest: str) -> dict[str, Any] | None:
+        """The request that a result answers, as JSON types, mostly without reading the result. None where it has none."""
+        tag = None
+        with self._open() as cache, suppress(CorruptResult):
+            value, tag = cache.get(_key(digest), default=_ABSENT, read=True, tag=True)
+            if hasattr(value, "close"):
+                value.close()
+        with suppress(TypeError, ValueError):
+            if isinstance(known := json.loads(tag).get("request"), dict):
+                return known
+        found = self.get(digest)  # kept before requests were noted beside results
+        return None if found is None else _about(found)["request"]
+
     def size(self) -> int:
         """Bytes that the results take on disk, the index included."""
         with self._open() as cache:
@@ -271,6 +289,7 @@ def _about(result: Result) -> dict[str, Any]:
         "type": type(result).__name__,
         "kind": str(spec.get("kind", "")),
         "model": str(model.get("name", "")) if isinstance(model, dict) else "",
+        "request": request,
         "created": time.time(),
     }
 

@@ -88,6 +88,7 @@ def spots(
         and one.ablation.mode == plan.mode
     ]
     found = []
+    sets: dict[int, HeadSet | None] = {}
     for one in same:
         if plan.mode == "per-input":
             rule = one.ablation
@@ -95,7 +96,10 @@ def spots(
                 beyond = inactive(table.per_input(plan.metric), plan.metric, rule.threshold, plan.turned)
                 found.append(Spot(share=share_of(one), asked=float(beyond.mean()), heads=None, request=one))
             continue
-        off = at_count(plan, table, len(one.ablation.heads))
+        count = len(one.ablation.heads)
+        if one.ablation.replace != plan.replace:
+            continue
+        off = sets[count] if count in sets else sets.setdefault(count, at_count(plan, table, count))
         if off is not None and ablation.measuring(plan, off) == one:
             found.append(Spot(share=off.share, asked=off.share, heads=off.count, request=one))
     return sorted(found, key=lambda spot: spot.share)

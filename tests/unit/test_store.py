@@ -272,3 +272,23 @@ def test_sizes_in_words():
         "2.5 MB",
         "3.0 GB",
     ]
+
+
+def test_keys_and_requests_without_reading_results(store, monkeypatch):
+    assert store.digests() == set()
+    store.put(A, score_table())
+    assert store.digests() == {A}
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "get", lambda digest: pytest.fail("the result was read"))
+        assert store.request(A) == score_table().provenance.request
+    assert store.request(B) is None
+
+
+def test_the_request_of_a_result_from_before_requests_were_noted(store):
+    from headviz.codec import pack
+
+    with store._open() as cache:
+        cache.set(A, pack(score_table()), tag='{"type": "ScoreTable"}')
+        cache.set(B, b"damaged", tag="null")
+    assert store.request(A) == score_table().provenance.request
+    assert store.request(B) is None

@@ -71,3 +71,15 @@ def test_falcons_own_builder_rounds_a_slope_that_is_no_power_of_two():
     stock = model(ids).logits
     with probe(model):
         assert (model(ids).logits - stock).abs().max() > 1e-3
+
+
+@torch.no_grad()
+def test_in_bf16_ours_is_much_nearer_to_float64_than_the_stock_one():
+    """Positions above 256 are no bf16 numbers; `python -m tests.bench alibi` prints the factor at 2,048 tokens."""
+    model = tiny.build("bloom", torch.bfloat16)
+    ids, _ = tiny.tokens([1024])
+    stock = model(ids, use_cache=False).logits.double()
+    with probe(model, want=()):
+        ours = model(ids, use_cache=False).logits.double()
+    exact = model.double()(ids, use_cache=False).logits
+    assert (stock - exact).abs().mean() > 4 * (ours - exact).abs().mean()

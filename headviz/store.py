@@ -130,7 +130,7 @@ class Store:
             value, tag = cache.get(_key(digest), default=_ABSENT, read=True, tag=True)
             if hasattr(value, "close"):
                 value.close()
-        with suppress(TypeError, ValueError):
+        with suppress(TypeError, ValueError, AttributeError):
             if isinstance(known := json.loads(tag).get("request"), dict):
                 return known
         found = self.get(digest)  # kept before requests were noted beside results

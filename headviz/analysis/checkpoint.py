@@ -6,7 +6,6 @@ compared, and only then given its own name.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import time
@@ -31,7 +30,7 @@ from headviz.models.architectures import context_length
 from headviz.models.attention import probe
 from headviz.models.hashes import file_sha256
 from headviz.models.smaller import why_not
-from headviz.types import Ablation, CheckpointReport, CheckpointRequest, SavedFile, Speed, Watch, canonical
+from headviz.types import Ablation, CheckpointReport, CheckpointRequest, SavedFile, Speed, Watch
 
 _HELD = 1 << 25  # logits held for the comparison: 128 MB in float32
 _PROMPT, _NEW = 256, 16  # tokens read, and written, while timing
@@ -40,15 +39,7 @@ _SPARE = 1.1  # of the model's memory, for a second one beside it
 
 def run_checkpoint(request: CheckpointRequest, resources: Any) -> CheckpointReport:
     """Write the checkpoint among those of this machine. Raises BadInput, UnsupportedModel, Failure, Cancelled."""
-    return write_checkpoint(request, resources, local.checkpoints(resources.settings) / name_of(request))
-
-
-def name_of(request: CheckpointRequest) -> str:
-    """Folder of a checkpoint: the model, how many heads are gone, and eight digits of which, in what number format."""
-    what = {"model": request.model, "heads": request.heads, "smaller": request.smaller}
-    made = "smaller" if request.smaller else "off"
-    digits = hashlib.sha256(canonical(what)).hexdigest()[:8]
-    return f"{catalog.short(request.model)}-{len(request.heads)}-{made}-{digits}"
+    return write_checkpoint(request, resources, catalog.checkpoint_folder(request, resources.settings))
 
 
 def write_checkpoint(request: CheckpointRequest, resources: Any, target: Path) -> CheckpointReport:

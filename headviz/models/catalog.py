@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from headviz.errors import BadInput, HeadvizError, ModelNotFound, UnsupportedMod
 from headviz.models import architectures, bundled, checks, hub, local
 from headviz.models.architectures import FAMILIES, geometry
 from headviz.settings import Settings
-from headviz.types import DTYPES, QUANTIZATIONS, ModelRef, Silent, Watch
+from headviz.types import DTYPES, QUANTIZATIONS, CheckpointRequest, ModelRef, Silent, Watch, canonical
 
 BITSANDBYTES = "pip install bitsandbytes"
 _SOURCES = {"bundled": "bundled", "local": "local", "hub": "hub", "": ""}
@@ -161,6 +162,16 @@ def size(ref: ModelRef, settings: Settings) -> int | None:
     folder = folder_here(ref, settings)
     numbers = checks.parameters(folder) if folder else None
     return None if numbers is None else numbers * (4 if ref.dtype == "float32" else 2)
+
+
+def checkpoint_folder(request: CheckpointRequest, settings: Settings) -> Path:
+    """Where a checkpoint goes, named by the model, how many heads are gone, and eight digits of which and in what number
+    format: the same request, the same folder."""
+    what = {"model": request.model, "heads": request.heads, "smaller": request.smaller}
+    made = "smaller" if request.smaller else "off"
+    digits = hashlib.sha256(canonical(what)).hexdigest()[:8]
+    name = f"{short(request.model)}-{len(request.heads)}-{made}-{digits}"
+    return local.checkpoints(settings) / name
 
 
 def label(ref: ModelRef) -> str:

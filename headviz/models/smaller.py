@@ -111,6 +111,15 @@ def why_not(heads: Heads, geometry: Geometry) -> str:
     return ""
 
 
+def numbers_gone(heads: Heads, geometry: Geometry) -> int:
+    """Weights that a smaller checkpoint does not have; biases, well below 1% of them, are not counted."""
+    size = geometry.heads // geometry.kv_heads
+    groups = sum(map(len, groups_off(heads, geometry)))
+    return (
+        groups * 2 * geometry.hidden * geometry.head_dim * (size + 1)
+    )  # W_Q and W_O of its heads, W_K and W_V
+
+
 def _groups(count: int) -> str:
     return "1 KV group is" if count == 1 else f"{count} KV groups are"
 

@@ -10,7 +10,7 @@ take_away.py  downloads and "show the code"
 """
 
 from headviz.describe import describe
-from headviz.ui.answers import answer, cached, ended, gather, jobs_indicator, working_on
+from headviz.ui.answers import answer, cached, ended, forget, gather, jobs_indicator, working_on
 from headviz.ui.parts import (
     chart,
     measured_text,
@@ -45,6 +45,7 @@ __all__ = [
     "data_ref",
     "describe",
     "ended",
+    "forget",
     "gather",
     "holder",
     "jobs_indicator",

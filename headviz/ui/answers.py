@@ -32,10 +32,11 @@ def cached(request: Request) -> Result | None:
         return None
 
 
-def answer(request: Request, *, start: bool, button: str, empty: str) -> Result | None:
+def answer(request: Request, *, start: bool, button: str, empty: str, key: str = "") -> Result | None:
     """The answer to a request, or what a person sees until it is there.
 
     start: begin without being asked (cheap work); otherwise `button` begins it and `empty` says what will happen.
+    key:   tells several of these on one page apart
     """
     result = cached(request)
     if result is not None:
@@ -45,7 +46,7 @@ def answer(request: Request, *, start: bool, button: str, empty: str) -> Result 
         job = local.ask(request, holder())
     if job is None:
         st.info(empty, icon=":material/play_circle:")
-        if st.button(button, type="primary", key=f"ask_{request.kind}"):
+        if st.button(button, type="primary", key=f"ask_{key or request.kind}"):
             local.ask(request, holder())
             st.rerun()
         return None
@@ -56,18 +57,25 @@ def answer(request: Request, *, start: bool, button: str, empty: str) -> Result 
     elif job.digest in _left():
         _left_alone(job)
     else:
-        _working(job.digest)
+        _working(job.digest, key)
     return None
 
 
-def gather(requests: Sequence[Request], *, start: bool) -> dict[str, Result]:
+def forget(request: Request) -> None:
+    """Drop the answer: what it tells of is there no more. Asking again computes it again."""
+    digest = job_digest(request)
+    local.store().prune(digests=(digest,))
+    _kept.clear(digest, request)
+
+
+def gather(requests: Sequence[Request], *, start: bool, group: str = "") -> dict[str, Result]:
     """The answers that are there, by digest; with `start`, what is missing is queued.
 
     What this browser session had asked for before, no longer wants, and no worker has begun, is taken back: of a slider
-    only the newest position is measured.
+    only the newest position is measured. Each `group` of requests on a page minds its own.
     """
     there: dict[str, Result] = {}
-    asked = st.session_state.setdefault("headviz_asked", set())
+    asked = st.session_state.setdefault(f"headviz_asked_{group}", set())
     wanted = {job_digest(request): request for request in requests}
     for digest, request in wanted.items():
         if (found := cached(request)) is not None:
@@ -83,8 +91,11 @@ def gather(requests: Sequence[Request], *, start: bool) -> dict[str, Result]:
 
 
 @st.fragment(run_every=0.7)
-def working_on(digests: tuple[str, ...]) -> None:
-    """One line for several jobs: how many are left, what the running one does. The page reruns as answers come in."""
+def working_on(digests: tuple[str, ...], group: str = "") -> None:
+    """One line for several jobs: how many are left, what the running one does. The page reruns as answers come in.
+
+    group: tells several such lines on one page apart
+    """
     mine = [digest for digest in digests if digest not in _left()]
     jobs = [job for digest in mine if (job := local.hold(digest, holder())) is not None]
     if any(job.state == "done" for job in jobs):
@@ -96,13 +107,13 @@ def working_on(digests: tuple[str, ...]) -> None:
     if not left:
         return
     now = next((job for job in left if job.state == "running"), left[0])
-    with st.container(border=True, key="working"):
+    with st.container(border=True, key=f"working_{group}" if group else "working"):
         line, button = st.columns([6, 1], vertical_alignment="center")
         line.progress(
             min(1.0, now.done / now.total) if now.total else 0.0,
             text=f"{len(left)} to measure · {_progress_text(now)}",
         )
-        if button.button("Cancel", key="cancel_all", width="stretch"):
+        if button.button("Cancel", key=f"cancel_all_{group}" if group else "cancel_all", width="stretch"):
             for job in left:
                 _give_up(job.digest)
             st.rerun()
@@ -161,12 +172,12 @@ def _left_alone(job: JobView) -> None:
 
 
 @st.fragment(run_every=0.6)
-def _working(digest: str) -> None:
+def _working(digest: str, key: str = "") -> None:
     """What is being done, how far, how long still, and Cancel. Redraws alone; the page reruns when it is over."""
     job = local.hold(digest, holder())
     if job is None or job.state in ENDED:
         st.rerun()
-    with st.container(border=True, key="working"):
+    with st.container(border=True, key=f"working_{key}" if key else "working"):
         left, right = st.columns([6, 1], vertical_alignment="center")
         with left:
             share = min(1.0, job.done / job.total) if job.total else 0.0

@@ -260,7 +260,7 @@ def test_the_job_writes_compares_and_reports(bench):
     request = worker.request()
     report = checkpoint.run_checkpoint(request, worker)
     folder = local.checkpoints(worker.settings) / report.name
-    assert folder.name == checkpoint.name_of(request)
+    assert folder == catalog.checkpoint_folder(request, worker.settings)
     assert {path.name for path in folder.iterdir()} == {file.name for file in report.files}
     assert {"model.safetensors", "config.json", "generation_config.json", "tokenizer.json", "README.md",
             "LICENSE.txt", HEADS_FILE} <= {file.name for file in report.files}  # fmt: skip
@@ -364,7 +364,8 @@ def test_bad_requests_are_sentences(bench):
 
 def test_what_a_dead_process_left_is_removed(bench):
     worker = bench("llama")
-    left = local.checkpoints(worker.settings) / f".{checkpoint.name_of(worker.request())}.999999999"
+    folder = catalog.checkpoint_folder(worker.request(), worker.settings)
+    left = folder.with_name(f".{folder.name}.999999999")
     left.mkdir(parents=True)
     checkpoint.run_checkpoint(worker.request(), worker)
     assert not left.exists()

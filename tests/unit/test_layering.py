@@ -69,6 +69,7 @@ TABLES = {
     "headviz.models.catalog",
 }
 
+    "headviz.models.smaller",
 PICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "joblib"}
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headviz.commands import ablate, checkpoint, score, serve, sweep
+from headviz.commands import ablate, checkpoint, generate, score, serve, sweep
 from headviz.commands.common import Terminal
 from headviz.errors import BadInput, Cancelled, HeadvizError
 
@@ -153,6 +153,7 @@ def parser() -> argparse.ArgumentParser:
     score.options(command("score", score.run))
     ablate.ablate_options(command("ablate", ablate.ablate))
     sweep.sweep_options(command("sweep", sweep.sweep))
+    generate.options(command("generate", generate.run))
     checkpoint.options(command("checkpoint", checkpoint.run))
     within = command("tolerance", tolerance)
     within.add_argument(

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from headviz.analysis.choose import By, HeadSet, random_sets
+from headviz.analysis.ablation import Plan, controls, measuring
+from headviz.analysis.choose import HeadSet
 from headviz.errors import BadInput
-from headviz.types import Ablation, DataRef, GenerateRequest, Generation
+from headviz.types import Ablation, GenerateRequest, Generation
 
 MOST_NEW = 256  # tokens
 
@@ -32,36 +33,17 @@ def check_request(request: GenerateRequest) -> None:
         )
 
 
-def sides(
-    off: HeadSet,
-    *,
-    replace: str = "zero",
-    means_on: DataRef | None = None,
-    by: By = "head",
-    seed: int = 0,
-    draws: int = 1,
-) -> dict[str, tuple[Ablation, ...]]:
-    """What stands side by side: `stock`, `off`, and as many random heads, `uniform` and `layer_matched`, drawn as
-    `ablation.controls` draws them. Without heads there is only `stock`.
+def sides(plan: Plan, off: HeadSet, draws: int = 1) -> dict[str, tuple[Ablation, ...]]:
+    """What stands side by side: `stock`, `off`, and as many random heads, `uniform` and `layer_matched`.
 
-    means_on: the text whose means stand in for heads, with replace="mean"; by: whole KV groups are drawn where the set is
-    one of whole groups
+    The random sets are the first ones that `ablation.controls` measures. Without heads there is only `stock`. What the plan
+    measures on plays no part.
     """
     found = {"stock": (Ablation(),)}
-    if not off.heads:
-        return found
-    size = off.geometry.heads // off.geometry.kv_heads
-    if int(off.whole_groups().sum()) * size != off.count:
-        by = "head"
-
-    def static(one: HeadSet) -> Ablation:
-        on = means_on if replace == "mean" else None
-        return Ablation(mode="static", heads=one.heads, replace=replace, means_on=on)
-
-    found["off"] = (static(off),)
-    for kind, like in (("uniform", None), ("layer_matched", off)):
-        drawn = random_sets(off.count, off.geometry, draws, seed, layer_matched=like, by=by)
-        found[kind] = tuple(map(static, drawn))
+    if off.heads:
+        found["off"] = (measuring(plan, off).ablation,)
+        drawn = controls(replace(plan, draws=draws), off)
+        found |= {kind: tuple(request.ablation for request in several) for kind, several in drawn.items()}
     return found
 
 

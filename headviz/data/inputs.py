@@ -82,12 +82,15 @@ def build_inputs(
 def pieces(tokens: np.ndarray, tokenizer: Any) -> dict[str, str]:
     """Token id (as a string) → the text it stands for, for all ids in `tokens` but −1.
 
-    A token that is part of a character (byte-level vocabularies) is shown as the vocabulary writes it.
+    A token that is part of a character (byte-level vocabularies) is shown as the vocabulary writes it; an id that a model
+    can write and its tokenizer does not know, as `<id>`.
     """
     found = {}
     for token in np.unique(tokens[tokens >= 0]).tolist():
         text = tokenizer.decode([token], skip_special_tokens=False, clean_up_tokenization_spaces=False)
-        found[str(token)] = tokenizer.convert_ids_to_tokens(token) if "\ufffd" in text or not text else text
+        if "\ufffd" in text or not text:
+            text = tokenizer.convert_ids_to_tokens(token) or f"<{token}>"
+        found[str(token)] = text
     return found
 
 

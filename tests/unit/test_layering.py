@@ -54,11 +54,17 @@ TABLES = {
     "headviz.analysis.ablation",
     "headviz.analysis.agreement",
     "headviz.analysis.choose",
+    "headviz.analysis.distance",
     "headviz.analysis.headfile",
     "headviz.analysis.metrics",
+    "headviz.analysis.order",
     "headviz.analysis.paired",
     "headviz.analysis.points",
     "headviz.analysis.published",
+    "headviz.analysis.sinkplace",
+    "headviz.analysis.stability",
+    "headviz.analysis.thresholdfile",
+    "headviz.analysis.side_by_side",
     "headviz.analysis.sweeps",
     "headviz.analysis.tolerance",
     "headviz.analysis.yardsticks",
@@ -67,9 +73,9 @@ TABLES = {
     "headviz.data.questions",
     "headviz.models.architectures",
     "headviz.models.catalog",
+    "headviz.models.smaller",
 }
 
-    "headviz.models.smaller",
 PICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "joblib"}
 
 

@@ -116,7 +116,19 @@ def test_a_wrong_word_exits_with_2(arguments, capsys):
 
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["score"], ["ablate"], ["sweep"], ["tolerance"], ["models"], ["store"], ["jobs"], ["serve"]],
+    [
+        [],
+        ["score"],
+        ["ablate"],
+        ["sweep"],
+        ["agree"],
+        ["compare"],
+        ["tolerance"],
+        ["models"],
+        ["store"],
+        ["jobs"],
+        ["serve"],
+    ],
 )
 def test_help_everywhere(arguments, capsys):
     with pytest.raises(SystemExit) as stop:

@@ -6,7 +6,9 @@ from headviz.data import corpora
 from headviz.models import catalog
 from headviz.types import (
     Ablation,
+    BandsRequest,
     CheckpointRequest,
+    DistanceRequest,
     GenerateRequest,
     MeasureRequest,
     ModelRef,
@@ -17,6 +19,11 @@ from headviz.types import (
 )
 
 _PROMPT = 40  # characters of a prompt that are shown
+_BEGINNINGS = {
+    "data": "first token",
+    "two": "first token, BOS twice",
+    "other": "first token, another in BOS' place",
+}
 _NAMED = 2  # heads of a set that are named: enough to tell random sets of one size apart
 
 
@@ -38,6 +45,10 @@ def describe(request: Request | None) -> str:
     if isinstance(request, CheckpointRequest):
         made = "left out of a smaller checkpoint" if request.smaller else "off in a checkpoint"
         words.insert(0, f"{len(request.heads)} heads {made}")
+    if isinstance(request, BandsRequest):
+        words.insert(0, _BEGINNINGS[request.start])
+    if isinstance(request, DistanceRequest):
+        words.insert(0, f"{head_name(request.layer, request.head)} by distance")
     if isinstance(request, PatternRequest):
         words.insert(0, f"{head_name(request.layer, request.head)} on input {request.input}")
     if isinstance(request, PromptScoreRequest):

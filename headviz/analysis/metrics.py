@@ -20,6 +20,8 @@ METHOD_VERSIONS: dict[str, int] = {
     "score": 1,
     "prompt-score": 1,
     "pattern": 1,
+    "bands": 1,
+    "distance": 1,
     "sinks": 1,
     "measure": 1,
     "gradient": 1,

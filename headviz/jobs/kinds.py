@@ -10,7 +10,9 @@ from headviz.analysis.metrics import METHOD_VERSIONS
 from headviz.errors import BadInput, lookup
 from headviz.types import (
     SCHEMA,
+    BandsRequest,
     CheckpointRequest,
+    DistanceRequest,
     GenerateRequest,
     GradientRequest,
     MapRequest,
@@ -87,6 +89,24 @@ KINDS: dict[str, Kind] = {
             version=METHOD_VERSIONS["sinks"],
             lane="live",
             title="Attention by position",
+        ),
+        Kind(
+            kind="bands",
+            request=BandsRequest,
+            run="headviz.analysis.band_masses:run_bands",
+            result="Bands",
+            version=METHOD_VERSIONS["bands"],
+            lane="live",
+            title="Attention on the first token",
+        ),
+        Kind(
+            kind="distance",
+            request=DistanceRequest,
+            run="headviz.analysis.band_masses:run_distance",
+            result="AttentionByDistance",
+            version=METHOD_VERSIONS["distance"],
+            lane="live",
+            title="Attention of one head by distance",
         ),
         Kind(
             kind="measure",

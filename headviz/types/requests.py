@@ -83,6 +83,34 @@ class SinkRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BandsRequest:
+    """Attention on the first token and entropy of every head on some text: answered by `Bands`.
+
+    start:   `data`: inputs begin as `data.bos` says; `two`: a second BOS before the first; `other`: the first token of the
+             text `other` in BOS' place. Both want data.bos to be `always`, and keep the inputs' length
+    columns: also find the strongest column and the attention on BOS wherever it stands; takes T² numbers, a block at a time
+    """
+
+    kind: ClassVar[str] = "bands"
+    model: ModelRef
+    data: DataRef
+    start: Literal["data", "two", "other"] = "data"
+    other: str = ""
+    columns: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistanceRequest:
+    """One head's mean attention by distance on some text: answered by `AttentionByDistance`."""
+
+    kind: ClassVar[str] = "distance"
+    model: ModelRef
+    data: DataRef
+    layer: int
+    head: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class QuestionsRef:
     """Multiple-choice questions, pinned, and how they are asked.
 
@@ -214,6 +242,8 @@ Request = (
     | PromptScoreRequest
     | PatternRequest
     | SinkRequest
+    | BandsRequest
+    | DistanceRequest
     | MeasureRequest
     | GradientRequest
     | MapRequest

@@ -138,6 +138,65 @@ class SinkPlaces(_ReadOnlyArrays):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Bands(_ReadOnlyArrays):
+    """Attention on the first real token, and entropy, of every head on N inputs.
+
+    mass:      (N, L, H) float32, 0..1, mean over all query rows of the weight on the first token; row 0 counts as 1
+    entropy:   (N, L, H) float32, nats, mean over all query rows
+    lengths:   (N,) int32; cluster: (N,) int32, inputs of one document share a number; documents: (N,) their names
+    first_is_bos: (N,) bool, whether the first token is the tokenizer's BOS; first: (N,) its text
+    strongest: (N, L, H) float32, the largest mean weight that any one column has, and strongest_at: (N, L, H) int32 which;
+               at_bos: (N, L, H) float32, the weight on all tokens that are BOS, NaN where the input has none.
+               All three None unless the request asked for `columns`
+    """
+
+    mass: np.ndarray
+    entropy: np.ndarray
+    lengths: np.ndarray
+    cluster: np.ndarray
+    documents: tuple[str, ...]
+    first_is_bos: np.ndarray
+    first: tuple[str, ...]
+    strongest: np.ndarray | None = None
+    strongest_at: np.ndarray | None = None
+    at_bos: np.ndarray | None = None
+    geometry: Geometry
+    provenance: Provenance
+
+    def mean_mass(self) -> np.ndarray:
+        """(L, H) mean over inputs."""
+        return self.mass.mean(0, dtype=np.float64)
+
+    def mean_entropy(self) -> np.ndarray:
+        """(L, H) mean over inputs, nats."""
+        return self.entropy.mean(0, dtype=np.float64)
+
+    def without_first_row(self) -> np.ndarray:
+        """(N, L, H) float64 mass over the rows from the second on, where a head has a choice; NaN for one token."""
+        rows = self.lengths[:, None, None].astype(np.float64)
+        more = np.where(rows > 1, rows - 1, np.nan)
+        return np.clip((self.mass.astype(np.float64) * rows - 1) / more, 0, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionByDistance(_ReadOnlyArrays):
+    """How far back one head looks, over the real queries of N inputs of up to T tokens.
+
+    mean:          (T,) float64, weight on the key at each distance, mean over the queries that have one so far back
+    without_first: (T,) float64, the same without the first token of each input, on which sinks park; NaN where none is left
+    queries:       (T,) int64, how many queries reach each distance
+    """
+
+    layer: int
+    head: int
+    mean: np.ndarray
+    without_first: np.ndarray
+    queries: np.ndarray
+    geometry: Geometry
+    provenance: Provenance
+
+
+@dataclass(frozen=True, kw_only=True)
 class QuestionScores(_ReadOnlyArrays):
     """Answers to Q questions with up to C choices each.
 
@@ -299,6 +358,8 @@ Result = (
     ScoreTable
     | HeadPattern
     | SinkPlaces
+    | Bands
+    | AttentionByDistance
     | QuestionScores
     | TextLosses
     | HeadGradients
@@ -313,6 +374,8 @@ RESULTS: dict[str, type] = {
         ScoreTable,
         HeadPattern,
         SinkPlaces,
+        Bands,
+        AttentionByDistance,
         QuestionScores,
         TextLosses,
         HeadGradients,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headviz.commands import ablate, agree, checkpoint, compare, generate, score, serve, sweep
+from headviz.commands import ablate, agree, checkpoint, compare, generate, order, score, serve, sweep
 from headviz.commands.common import Terminal
 from headviz.errors import BadInput, Cancelled, HeadvizError
 
@@ -155,6 +155,7 @@ def parser() -> argparse.ArgumentParser:
     sweep.sweep_options(command("sweep", sweep.sweep))
     generate.options(command("generate", generate.run))
     checkpoint.options(command("checkpoint", checkpoint.run))
+    order.options(command("order", order.run))
     agree.options(command("agree", agree.run))
     compare.options(command("compare", compare.run))
     within = command("tolerance", tolerance)

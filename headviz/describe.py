@@ -10,6 +10,7 @@ from headviz.types import (
     CheckpointRequest,
     DistanceRequest,
     GenerateRequest,
+    MapRequest,
     MeasureRequest,
     ModelRef,
     PatternRequest,
@@ -53,6 +54,9 @@ def describe(request: Request | None) -> str:
         words.insert(0, f"{head_name(request.layer, request.head)} on input {request.input}")
     if isinstance(request, PromptScoreRequest):
         return " · ".join([*words, corpora.describe(request.questions)])
+    if isinstance(request, MapRequest):
+        words.insert(0, f"each head off alone, {request.replace}")
+        return " · ".join([*words, corpora.describe(request.text)])
     return " · ".join([*words, corpora.describe(request.data)])
 
 

@@ -47,7 +47,11 @@ def job_row(job) -> None:
                 and st.button("Open", key=f"open_{job.digest}", width="stretch")
             ):
                 ui.show(job.request)
-                st.switch_page("pages/ablation.py" if job.kind == "measure" else "pages/heads.py")
+                st.switch_page(
+                    "pages/ablation.py"
+                    if job.kind in ("measure", "generate", "gradient", "map")
+                    else "pages/heads.py"
+                )
         if job.state in ENDED:
             ui.ended(job)
 

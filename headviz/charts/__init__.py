@@ -6,6 +6,7 @@ frame      the empty plotly figure all start from  head     one head among all
 cells      any layer × head figure                 pattern  one head on one text
 multiples  all scores at a glance                  export   print figures (matplotlib)
 tables     rankings, long tables, the caption      redraw   a script that draws it again from a CSV
+delta      the map of a change                     order    by gradient, and by what heads cost alone
 
 Nothing is imported from here by itself: the pages that only draw never load matplotlib.
 """

@@ -100,11 +100,12 @@ def gradient_map(
     theme: str = "light",
     hatched: np.ndarray | None = None,
     selected: tuple[int, int] | None = None,
+    reason: str = "",
     provenance: str = "",
 ) -> go.Figure:
     """Map of the order of heads by gradient: (L, H) absolute gradients, drawn as the share of heads with a smaller one.
 
-    Only places are drawn and said: a gradient is no amount of loss.
+    Only places are drawn and said: a gradient is no amount of loss. NaN where there is none, and then `reason` says why.
     """
     share = percentiles(gradients) / 100
     flat = np.asarray(gradients, np.float64).ravel()
@@ -113,7 +114,12 @@ def gradient_map(
     rank = rank.reshape(share.shape)
     hover = [
         [
-            f"<b>{head_name(i, j)}</b><br>place {rank[i, j]:,} of {flat.size:,} by gradient<br>{NOT_A_PREDICTION}"
+            f"<b>{head_name(i, j)}</b><br>"
+            + (
+                f"its gradient is {fmt.NOT_DEFINED}: {escape(reason)}"
+                if np.isnan(share[i, j])
+                else f"place {rank[i, j]:,} of {flat.size:,} by gradient<br>{NOT_A_PREDICTION}"
+            )
             + ("<br>off" if hatched is not None and hatched[i, j] else "")
             for j in range(geometry.heads)
         ]

@@ -121,7 +121,8 @@ def caption(provenance: Provenance, result: ScoreTable | HeadPattern | None = No
 
     What was scored comes from `result` (how many inputs the text had), else from the request.
     """
-    model, data = provenance.request["model"], provenance.request.get("data")
+    model = provenance.request["model"]
+    data = provenance.request.get("data") or provenance.request.get("text")
     dtype = model["dtype"] + (
         "" if model.get("quantization", "none") == "none" else f", {model['quantization']}"
     )

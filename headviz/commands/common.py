@@ -69,13 +69,13 @@ def check_lengths(model: ModelRef, *texts: DataRef | None) -> None:
             corpora.check_length(text, longest)
 
 
-def writable(path: str, endings: tuple[str, ...]) -> Path:
+def writable(path: str, endings: tuple[str, ...], option: str = "--out") -> Path:
     """The path, checked before anything is computed."""
     out = Path(path)
     if out.suffix not in endings:
-        raise BadInput(f"--out {out.name!r}: end the name in {', '.join(endings)}.")
+        raise BadInput(f"{option} {out.name!r}: end the name in {', '.join(endings)}.")
     if not out.resolve().parent.is_dir():
-        raise BadInput(f"--out {path!r}: there is no folder {out.parent}.")
+        raise BadInput(f"{option} {path!r}: there is no folder {out.parent}.")
     return out
 
 

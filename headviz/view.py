@@ -45,6 +45,13 @@ def _text(value: str) -> str:
     return value
 
 
+def _prose(value: str) -> str:
+    """A longer text, of several lines."""
+    if len(value) > 2_000 or any(ord(char) < 32 and char not in "\n\t" for char in value):
+        raise BadInput("it is longer than 2,000 characters or holds control characters")
+    return value
+
+
 def _choice(options) -> Callable[[str], str]:
     def read(value: str) -> str:
         if value not in options:
@@ -146,8 +153,9 @@ class Parameter:
 
 PANELS = ("distribution", "scores", "layers", "ranking", "inputs", "take")
 
-LOOKS = ("curve", "subjects", "take")  # panels of the ablation page
+LOOKS = ("curve", "subjects", "text", "take")  # panels of the ablation page
 TARGETS = ("loss", "quiz", "mmlu", "own")
+PROMPT = "Once upon a time there was a small robot who"
 SHOTS = ("auto", "0", "1", "2", "3", "4", "5")
 
 VIEW: dict[str, Parameter] = {
@@ -196,8 +204,11 @@ VIEW: dict[str, Parameter] = {
     "points": Parameter(_number(0.01, 100), 1.0, "ablation"),
     "nats": Parameter(_number(0.001, 100), 0.05, "ablation"),
     "shown": Parameter(_choice(("score", "gradient", "cost")), "score", "ablation"),
-    "prompt": Parameter(_text, "", "ablation"),
+    "prompt": Parameter(_prose, PROMPT, "ablation"),
     "length": Parameter(_whole(1, 256), 40, "ablation"),
+    "turn": Parameter(_flag, False, "ablation"),
+    "instead": Parameter(_choice(("zero", "mean")), "zero", "ablation"),
+    "others": Parameter(_choice(("uniform", "layer_matched")), "uniform", "ablation"),
     "inside": Parameter(_flag, False, "heads"),
     "input": Parameter(_whole(0, 1_999), 0, "heads"),
 }
@@ -241,7 +252,7 @@ def written(values: Mapping[str, Any], page: str = "", *, defaults: bool) -> dic
 def of_request(request: Request) -> dict[str, Any]:
     """The values that ask for this again: what a job's `Open` puts into the view."""
     model = request.model
-    data = request.text if isinstance(request, MeasureRequest) else request.data
+    data = request.text if isinstance(request, MeasureRequest) else getattr(request, "data", None)
     values = {
         "model": model.name,
         "revision": model.revision if model.source == "hub" else "",

@@ -7,7 +7,7 @@ from headviz.analysis import ablation
 from headviz.analysis.metrics import METRICS
 from headviz.charts import heatmap, tables
 from headviz.types import ScoreTable
-from headviz.ui.ablation import curve, subjects, take
+from headviz.ui.ablation import curve, subjects, take, text
 from headviz.ui.ablation.controls import controls
 from headviz.ui.ablation.costs import costs
 from headviz.ui.ablation.measurements import Measurements, sentence
@@ -17,6 +17,7 @@ from headviz.ui.ablation.plan import plan_now
 PANELS = {
     "curve": ("Curve", curve.panel),
     "subjects": ("Subjects", subjects.panel),
+    "text": ("Side by side", text.panel),
     "take": ("Take it away", take.panel),
 }
 

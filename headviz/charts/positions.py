@@ -75,7 +75,8 @@ def loss_by_position(
             means = np.stack([bins.mean(one.by_position) for one in several])  # (draws, B)
             _band(figure, bins, means, kind, p, "y")
             _band(figure, bins, means - base, kind, p, "y2")
-    _line(figure, bins, base, "as it is", p.text, "circle", "y", dash="solid")
+    _line(figure, bins, base, "as it is", p.text, "circle", "y")
+    _line(figure, bins, np.zeros_like(base), "as it is", p.text, "circle", "y2", change=True)
     for replace, (light, dark, symbol) in REPLACEMENTS.items():
         if replace in after:
             colour = dark if theme == "dark" else light
@@ -110,16 +111,15 @@ def _line(
     symbol: str,
     axis: str,
     *,
-    dash: str = "solid",
     change: bool = False,
 ) -> None:
     shown = fmt.signed if change else fmt.number
     figure.add_scatter(
-        x=bins.middle,
-        y=values,
+        x=bins.middle.tolist(),
+        y=values.tolist(),
         yaxis=axis,
         mode="lines+markers",
-        line={"color": colour, "width": 2, "dash": dash},
+        line={"color": colour, "width": 2},
         marker={"color": colour, "symbol": symbol, "size": 6},
         text=[f"{name}: {shown(x)} nats<br>{place}" for x, place in zip(values, _places(bins), strict=True)],
         hovertemplate="%{text}<extra></extra>",
@@ -133,15 +133,17 @@ def _band(figure: go.Figure, bins: Bins, means: np.ndarray, kind: str, p: frame.
     """Range over draws (shaded for `uniform`, dotted edges for `layer_matched`) and their mean; means (draws, B)."""
     name = f"{_RANDOM[kind]} ({len(means)} draw{'s' if len(means) > 1 else ''})"
     uniform = kind == "uniform"
-    group = {"legendgroup": name, "yaxis": axis, "x": bins.middle}
+    group = {"legendgroup": name, "yaxis": axis, "x": bins.middle.tolist()}
     edge = {"color": p.null, "width": 0 if uniform else 1, "dash": "dot"}
     low, mean, high = means.min(0), means.mean(0), means.max(0)
-    figure.add_scatter(y=low, mode="lines", line=edge, hoverinfo="skip", showlegend=False, **group)
+    figure.add_scatter(y=low.tolist(), mode="lines", line=edge, hoverinfo="skip", showlegend=False, **group)
     fill = {"fill": "tonexty", "fillcolor": p.shade} if uniform else {}
-    figure.add_scatter(y=high, mode="lines", line=edge, hoverinfo="skip", showlegend=False, **fill, **group)
+    figure.add_scatter(
+        y=high.tolist(), mode="lines", line=edge, hoverinfo="skip", showlegend=False, **fill, **group
+    )
     shown = fmt.number if axis == "y" else fmt.signed
     figure.add_scatter(
-        y=mean,
+        y=mean.tolist(),
         mode="lines",
         line={"color": p.null, "width": 2, "dash": "solid" if uniform else "dot"},
         text=[

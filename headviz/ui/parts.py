@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import contextmanager
 from html import escape
 from typing import Any
@@ -131,11 +132,19 @@ def measured_text(result: QuestionScores | TextLosses) -> str:
     )
 
 
-def token_strip(pieces: list[str]) -> None:
-    """Tokens one after another, borders visible, spaces and newlines as signs."""
+def token_strip(
+    pieces: Sequence[str], *, told: Sequence[str] | None = None, marked: int | None = None, start: bool = True
+) -> None:
+    """Tokens one after another, borders visible, spaces and newlines as signs.
+
+    told: what the hover says of each; marked: the number of one that gets an outline; start: whether the first one is the
+    first that the model reads, which has a colour
+    """
     signs = str.maketrans({" ": "·", "\n": "⏎", "\t": "⇥"})
+    told = told if told is not None else [f"token {i}" for i in range(len(pieces))]
     spans = "".join(
-        f"<span class='hv-token' title='token {i}'>{escape(piece.translate(signs)) or '∅'}</span>"
-        for i, piece in enumerate(pieces)
+        f"<span class='hv-token{' hv-marked' if i == marked else ''}' title='{escape(said)}'>"
+        f"{escape(piece.translate(signs)) or '∅'}</span>"
+        for i, (piece, said) in enumerate(zip(pieces, told, strict=True))
     )
-    st.html(f"<div class='hv-tokens'>{spans}</div>")
+    st.html(f"<div class='hv-tokens{' hv-started' if start else ''}'>{spans}</div>")

@@ -55,6 +55,9 @@ CHANGED = {
     "shown": "cost",
     "prompt": "Once upon a time",
     "length": 12,
+    "turn": True,
+    "instead": "mean",
+    "others": "layer_matched",
     "inside": True,
     "input": 2,
 }

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headviz.commands import ablate, agree, checkpoint, compare, generate, order, score, serve, sweep
+from headviz.commands import ablate, agree, bands, checkpoint, compare, generate, order, score, serve, sweep
 from headviz.commands.common import Terminal
 from headviz.errors import BadInput, Cancelled, HeadvizError
 
@@ -156,6 +156,7 @@ def parser() -> argparse.ArgumentParser:
     generate.options(command("generate", generate.run))
     checkpoint.options(command("checkpoint", checkpoint.run))
     order.options(command("order", order.run))
+    bands.options(command("bands", bands.run))
     agree.options(command("agree", agree.run))
     compare.options(command("compare", compare.run))
     within = command("tolerance", tolerance)

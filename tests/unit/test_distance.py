@@ -8,6 +8,7 @@ import pytest
 import scipy.stats
 
 from headviz.analysis import distance as di
+from headviz.analysis.distance import spread
 from headviz.analysis.distance.spread import drawn_documents, halves, w1_weighted
 from headviz.analysis.paired import paired_mean
 from headviz.errors import BadInput, UnknownName
@@ -86,6 +87,18 @@ def test_resampled_distances_are_those_of_the_resampled_inputs():
     for i in range(1, 20):
         again = [np.repeat(x, t[i].astype(int), axis=0) for x, t in ((a, times_a), (b, times_b))]
         assert found[i] == pytest.approx(di.w1(*again), nan_ok=True)
+
+
+def test_many_values_are_thinned_out_and_the_distance_stays(monkeypatch):
+    rng = np.random.default_rng(6)
+    a, b = rng.normal(0, 1, (5, 4000)), rng.normal(0.02, 1, (5, 4000))
+    once = np.ones((1, 5))
+    exact = di.w1(a, b)
+    monkeypatch.setattr(spread, "POINTS", 40_000)
+    assert w1_weighted(a, b, once, once)[0] == pytest.approx(exact)
+    monkeypatch.setattr(spread, "POINTS", 1 << 12)
+    assert w1_weighted(a, b, once, once)[0] == pytest.approx(exact, rel=0.01)
+    assert w1_weighted(a, a, once, 2 * once)[0] == 0
 
 
 def test_the_spread_does_not_grow_with_what_it_measures():

@@ -19,7 +19,7 @@ from headviz.models.slopes import alibi_slopes
 
 LAYERS, HEADS, HIDDEN, VOCABULARY = 4, 16, 64, 61
 BOS = 1
-MARKS = (BOS, 7)  # the BOS, and a token that is none
+MARKS = (BOS, 60)  # the BOS, and a token that is none and that no text has
 
 
 def model(plan: Mapping[tuple[int, int], float], T: int) -> torch.nn.Module:
@@ -67,9 +67,9 @@ def _mark(made: torch.nn.Module) -> float:
     return float(seen[MARKS[0]] - (seen[others].max() + seen[others].min()) / 2)
 
 
-def tokens(N: int, T: int, first: int = 7, seed: int = 0) -> np.ndarray:
+def tokens(N: int, T: int, first: int = MARKS[1], seed: int = 0) -> np.ndarray:
     """(N, T) int32: `first`, then random unmarked tokens."""
     draw = np.random.default_rng(seed)
-    ids = draw.integers(8, VOCABULARY, (N, T)).astype(np.int32)
+    ids = draw.integers(3, MARKS[1], (N, T)).astype(np.int32)
     ids[:, 0] = first
     return ids

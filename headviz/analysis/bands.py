@@ -134,8 +134,7 @@ def find_band(sick: np.ndarray, slopes: Sequence[float] | None = None, share: fl
     An index is in it when more than `share` of its layers are collapsed; so 0 takes every index with a collapsed head.
     Raises BadInput for a share outside 0..1.
     """
-    if not 0 <= share < 1:
-        raise BadInput(f"The share of layers is 0 or more and less than 1, not {share:g}.")
+    check_share(share)
     by_index = np.asarray(sick, dtype=bool).mean(0)  # (H,)
     heads = tuple(np.flatnonzero(by_index > share).tolist())
     first, last = (heads[0], heads[-1]) if heads else (None, None)
@@ -153,11 +152,25 @@ def find_band(sick: np.ndarray, slopes: Sequence[float] | None = None, share: fl
         heads=heads,
         first=first,
         last=last,
-        gaps=tuple(set(range(first, last + 1)) - set(heads)) if heads else (),
+        gaps=tuple(sorted(set(range(first, last + 1)) - set(heads))) if heads else (),
         steepest=steepest,
         shallowest=shallowest,
         inside=inside,
     )
+
+
+def check_share(share: float) -> None:
+    """Raises BadInput for a share of layers that no index can be collapsed in more of, or that is below 0."""
+    if not 0 <= share < 1:
+        raise BadInput(f"The share of layers is 0 or more and less than 1, not {share:g}.")
+
+
+def mean_without_first_row(bands: Bands) -> np.ndarray:
+    """(L, H) mass over the rows from the second on, mean over the inputs that have some; NaN where none has."""
+    long = bands.lengths > 1
+    if not long.any():
+        return np.full(bands.mass.shape[1:], np.nan)
+    return bands.without_first_row()[long].mean(0)
 
 
 def nulls(bands: Bands) -> Nulls:

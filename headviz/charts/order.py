@@ -28,7 +28,7 @@ class Stop:
 
 
 def order_strip(found: Place, measured: Sequence[Stop], *, theme: str = "light") -> go.Figure:
-    """Measured sets side by side in the order of their gradients, the present one a hatched bar between them.
+    """Measured sets side by side in the order of their gradients, smallest first, the present one a hatched bar between them.
 
     Places, no values: the gradient has no scale that means anything in nats or points. Neighbours are named.
     """
@@ -63,30 +63,20 @@ def order_strip(found: Place, measured: Sequence[Stop], *, theme: str = "light")
         figure, f"By gradient: place {found.rank} of {found.of} <i>({NOT_A_PREDICTION})</i>", theme, yshift=28
     )
     if found.below is not None:
-        _neighbour(figure, measured[found.below], "◂ after ", theme, x=0.0, xanchor="left")
+        _neighbour(figure, "after", measured[found.below], theme, x=0, y=1, yshift=4)
     if found.above is not None:
-        _neighbour(figure, measured[found.above], "before ▸ ", theme, x=1.0, xanchor="right")
+        place = {"xanchor": "right", "yanchor": "top"}
+        _neighbour(figure, "before", measured[found.above], theme, x=1, y=0, yshift=-4, **place)
     figure.update_xaxes(visible=False, fixedrange=True, range=[-0.6, n + 0.6])
     figure.update_yaxes(visible=False, fixedrange=True, range=[0, 1])
-    frame.label(figure, "smaller gradients", theme, y=0, yanchor="top", yshift=-4, font=_small(theme))
-    frame.label(
-        figure,
-        "larger",
-        theme,
-        x=1,
-        xanchor="right",
-        y=0,
-        yanchor="top",
-        yshift=-4,
-        font=_small(theme),
-    )
     figure.update_layout(barmode="overlay")
     return figure
 
 
-def _neighbour(figure, stop: Stop, words: str, theme: str, **place) -> None:
-    said = f"{words}{escape(stop.name)}, {escape(stop.cost)}"
-    frame.label(figure, said, theme, y=1, yshift=5, font=_small(theme), name="neighbour", **place)
+def _neighbour(figure, word: str, stop: Stop, theme: str, **place) -> None:
+    """A neighbour in words, each on a line of its own: side by side they meet in a narrow column."""
+    said = f"{word} {escape(stop.name)}, {escape(stop.cost)}"
+    frame.label(figure, said, theme, font=_small(theme), name="neighbour", **place)
 
 
 def _small(theme: str) -> dict:

@@ -34,7 +34,7 @@ def test_the_position_is_a_hatched_bar_between_its_neighbours(theme):
     assert "place 2 of 3" in said
     assert "an order, not a prediction" in said
     assert "after 10%, +0.05 nats" in said
-    assert "before ▸ 20%, +0.21 nats" in said
+    assert "before 20%, +0.21 nats" in said
 
 
 def test_first_of_all_has_nobody_before():

@@ -55,7 +55,7 @@ def strip(work: Measurements) -> None:
     )
     seconds = fmt.duration(found.provenance.seconds)
     st.caption(
-        "Measured sets, ordered by the sum of their heads’ absolute gradients"
+        "Measured sets from the smallest to the largest sum of their heads’ absolute gradients"
         + (f" (once, {seconds})" if found.provenance.seconds else "")
         + f". {order.SOURCE}."
     )

@@ -25,7 +25,7 @@ _STYLE = """
   .st-key-say, .stDataFrame, [data-testid="stMetricValue"] {{font-variant-numeric: tabular-nums}}
   .st-key-say {{border-left: 4px solid {accent}; background: {panel}; padding: .55rem .9rem; border-radius: .25rem}}
   .hv-prov {{color: {muted}; font-size: .8rem; overflow-wrap: anywhere}}
-  .hv-tokens {{line-height: 2; font-size: .84rem; font-family: monospace; max-height: 26rem; overflow-y: auto}}
+  .hv-tokens {{line-height: 2; padding: 4px; font-size: .84rem; font-family: monospace; max-height: 26rem; overflow-y: auto}}
   .hv-token {{display: inline-block; line-height: 1.35; border: 1px solid {line}; border-radius: .2rem; padding: 0 .12rem; margin: 0 1px; white-space: pre}}
   .hv-started .hv-token:first-child {{background: {first}}}
   .hv-token.hv-marked {{outline: 3px solid {accent}; outline-offset: 1px; font-weight: 700}}

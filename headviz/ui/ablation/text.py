@@ -189,7 +189,7 @@ def _told(text: Generation) -> list[str]:
 
 def _ended(text: Generation) -> str:
     count = len(text.tokens)
-    why = "the model ended the text" if text.stop == "end" else "cut off there"
+    why = "the model ended the text" if text.stop == "end" else "as many as were asked for"
     mean = fmt.number(float(text.logprob.mean()))
     return f"{count} token{'s' if count > 1 else ''}, {why}. Mean log-probability {mean} nats a token."
 

@@ -21,13 +21,15 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from headviz.errors import Failure, ModelNotFound
-from headviz.models.hashes import file_sha256, read_json, write_json
+from headviz.models.checks import parts
+from headviz.models.hashes import file_sha256, folder_sha256, read_json, write_json
 from headviz.models.quiet import quiet
 from headviz.settings import Settings
 from headviz.types import Watch
 
 log = logging.getLogger(__name__)
 
+HERE = Path(__file__).parent
 CONVERTER = 1  # raise it when the conversion changes: folders of another number are made again
 _MARK = "headviz.json"  # written last: its absence means that the conversion did not finish
 
@@ -37,8 +39,9 @@ class Bundled:
     """One bundled model.
 
     name:    what a request says; aliases are accepted too
-    sha256:  of the GGUF file; the revision in a request
-    package: installed package that holds `file`
+    sha256:  of the GGUF file, or of the folder's content (`hashes.folder_sha256`); the revision in a request
+    package: installed package that holds `file`; empty where `folder` is given
+    folder:  beside this module, with a checkpoint in safetensors that is read as it is; empty where `file` is given
     splits_digits: each digit is a token of its own (llama.cpp's pre-tokenizer "smollm"); transformers drops this
     config:  what is worth showing before anything is converted; the names of config.json
     """
@@ -46,8 +49,9 @@ class Bundled:
     name: str
     title: str
     sha256: str
-    package: str
-    file: str
+    package: str = ""
+    file: str = ""
+    folder: str = ""
     aliases: tuple[str, ...] = ()
     splits_digits: bool = False
     parameters: int = 0
@@ -83,7 +87,14 @@ def find(name: str) -> Bundled | None:
 
 
 def source(row: Bundled) -> Path:
-    """The installed GGUF file. Raises ModelNotFound where the package is missing; the package is not imported."""
+    """The installed GGUF file, or the folder. Raises ModelNotFound where it is missing; the package is not imported."""
+    if row.folder:
+        if (folder := HERE / row.folder).is_dir():
+            return folder
+        raise ModelNotFound(
+            f"The bundled model {row.title} is not in this checkout: headviz/models/{row.folder} is missing. Get the "
+            "repository again, with all of its files."
+        )
     spec = importlib.util.find_spec(row.package)
     for folder in (spec.submodule_search_locations or []) if spec else []:
         if (path := Path(folder) / row.file).is_file():
@@ -96,26 +107,31 @@ def source(row: Bundled) -> Path:
 
 def is_installed(row: Bundled, settings: Settings) -> bool:
     """Whether the model can be used: converted already, or its package is installed."""
-    if (folder_of(row, settings) / _MARK).is_file():
+    if not row.folder and (folder_of(row, settings) / _MARK).is_file():
         return True
     try:
-        return source(row).is_file()
+        return source(row).exists()
     except ModelNotFound:
         return False
 
 
 def folder_of(row: Bundled, settings: Settings) -> Path:
-    """Where the converted model lies, or will lie."""
+    """Where the model lies, or will lie after its conversion."""
+    if row.folder:
+        return HERE / row.folder
     return settings.home / "models" / f"{row.name}-{row.sha256[:12]}"
 
 
 def prepare(row: Bundled, settings: Settings, watch: Watch) -> Path:
-    """The folder of float32 safetensors; made on first use, and made again where it is damaged.
+    """The folder of safetensors. From a GGUF file it is made on first use, and made again where it is damaged.
 
     Two processes that ask at once convert once: the second waits. Raises ModelNotFound where the package is missing
     or holds another file than the expected one, Failure where the disk refuses.
     """
     target = folder_of(row, settings)
+    if row.folder:
+        _check_folder(row, settings, watch)
+        return target
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with _locked(target, watch):
@@ -127,6 +143,16 @@ def prepare(row: Bundled, settings: Settings, watch: Watch) -> Path:
             "It needs 0.6 GB there: free some space, or set HEADVIZ_HOME to another folder."
         ) from error
     return target
+
+
+def _check_folder(row: Bundled, settings: Settings, watch: Watch) -> None:
+    """Raises ModelNotFound where the folder is missing or is not the pinned one."""
+    digest = folder_sha256(parts(source(row)), settings.home, watch)
+    if digest != row.sha256:
+        raise ModelNotFound(
+            f"headviz/models/{row.folder} is not what headviz expects (sha256 {digest[:12]}…, expected "
+            f"{row.sha256[:12]}…). Get the folder from the repository again."
+        )
 
 
 @contextmanager

@@ -341,3 +341,43 @@ def test_every_row_is_found_by_its_names():
         assert row.name == name
         assert all(bundled.find(alias) is row for alias in (name, *row.aliases))
     assert bundled.find("x") is None
+
+
+# ------------------------------------------------------------------------------------- a folder of the repository
+
+
+@pytest.fixture
+def folder_row(tmp_path, monkeypatch):
+    """A bundled folder of a few bytes."""
+    place = tmp_path / "models" / "demo"
+    place.mkdir(parents=True)
+    (place / "config.json").write_text("{}")
+    (place / "model.safetensors").write_bytes(b"numbers")
+    (place / "README.md").write_text("the card")
+    monkeypatch.setattr(bundled, "HERE", tmp_path / "models")
+    pinned = hashes.folder_sha256(
+        [place / "config.json", place / "model.safetensors"], tmp_path / "other"
+    )  # not the card
+    return bundled.Bundled(name="demo", title="Demo", sha256=pinned, folder="demo"), place
+
+
+def test_a_folder_is_used_where_it_lies(folder_row, tmp_path):
+    row, place = folder_row
+    settings = Settings(home=tmp_path / "home")
+    assert bundled.is_installed(row, settings)
+    assert bundled.prepare(row, settings, Recorder()) == bundled.folder_of(row, settings) == place
+    assert not (settings.home / "models").exists()  # nothing was converted or copied
+    (place / "README.md").write_text("another card")
+    assert bundled.prepare(row, settings, Recorder()) == place
+
+
+def test_a_folder_that_changed_or_is_gone_is_refused(folder_row, tmp_path):
+    row, place = folder_row
+    settings = Settings(home=tmp_path / "home")
+    (place / "model.safetensors").write_bytes(b"NUMBERS!")
+    with pytest.raises(ModelNotFound, match=r"not what headviz expects.*from the repository again"):
+        bundled.prepare(row, settings, Recorder())
+    place.rename(place.with_name("elsewhere"))
+    assert not bundled.is_installed(row, settings)
+    with pytest.raises(ModelNotFound, match="headviz/models/demo is missing"):
+        bundled.prepare(row, settings, Recorder())

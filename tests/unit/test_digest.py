@@ -187,3 +187,10 @@ def test_rows_are_whole(row):
     assert row.run.count(":") == 1
     assert row.title
     assert kinds.KINDS[row.kind].lane == "live"
+
+
+def test_a_digest_that_is_remembered_hides_no_wrong_field():
+    """16 and 16.0 are equal, and hash alike; one of them is no number of an input."""
+    assert job_digest(pattern_request(input=16)) == job_digest(pattern_request(input=16))
+    with pytest.raises(BadInput, match="input"):
+        job_digest(pattern_request(input=16.0))

@@ -78,6 +78,12 @@ def test_a_set_stands_between_its_neighbours():
     assert (found.below, found.above) == (2, 0)
 
 
+def test_more_heads_weigh_more():
+    gradients = np.arange(L * H, dtype=float).reshape(L, H)
+    two, one = masks([(0, 1), (0, 2)], [(0, 2)])  # sums 3 and 2, means 1.5 and 2
+    assert place(gradients, two, [one]).rank == 2
+
+
 def test_the_ends_and_nothing_measured():
     gradients = np.ones((L, H))
     none, one, two = masks([], [(0, 0)], [(0, 0), (0, 1)])

@@ -36,7 +36,7 @@ def answer(request: Request, *, start: bool, button: str, empty: str, key: str =
     """The answer to a request, or what a person sees until it is there.
 
     start: begin without being asked (cheap work); otherwise `button` begins it and `empty` says what will happen.
-    key:   tells several of these on one page apart
+    key:   tells several of these on one page apart, side by side
     """
     result = cached(request)
     if result is not None:
@@ -178,7 +178,7 @@ def _working(digest: str, key: str = "") -> None:
     if job is None or job.state in ENDED:
         st.rerun()
     with st.container(border=True, key=f"working_{key}" if key else "working"):
-        left, right = st.columns([6, 1], vertical_alignment="center")
+        left, right = st.columns([2, 1] if key else [6, 1], vertical_alignment="center")
         with left:
             share = min(1.0, job.done / job.total) if job.total else 0.0
             st.progress(share, text=_progress_text(job))

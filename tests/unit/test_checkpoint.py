@@ -316,8 +316,9 @@ def test_bf16_to_rounding(bench):
     assert model.dtype == torch.bfloat16
 
 
-def test_a_checkpoint_that_gives_other_numbers_is_not_kept(bench, monkeypatch):
-    worker = bench("llama")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_checkpoint_that_gives_other_numbers_is_not_kept(bench, monkeypatch, dtype):
+    worker = bench("llama", dtype)
     monkeypatch.setattr(export, "zeroed", lambda loaded, heads: dict(loaded.model.state_dict()))
     with pytest.raises(Failure, match="was not kept"):
         checkpoint.run_checkpoint(worker.request(), worker)

@@ -36,7 +36,7 @@ def checkpoints(work: Measurements) -> None:
             work,
             small=True,
             button="Write smaller checkpoint",
-            told="These heads are left out, with their keys and values: the same numbers, less memory, more speed.",
+            told="These heads are left out, with their keys and values: the same numbers to rounding, with less to keep and to compute.",
         )
 
 

@@ -8,6 +8,7 @@ numpy only: pages and the command line read this.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -39,6 +40,7 @@ from headviz.types import (
 )
 
 Measured = QuestionScores | TextLosses
+_REMEMBERED = 512  # changes: at each click a page draws all it measured, and one resampling takes some 30 ms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,12 +214,31 @@ def _questions_overlap(one: QuestionsRef, other: QuestionsRef) -> bool:
 # ------------------------------------------------------------------------------------------------ what it cost
 
 
+class _Same:
+    """A result that equals only itself: what was computed from it is remembered while it is, with no word about arrays."""
+
+    def __init__(self, result: Measured) -> None:
+        self.result = result
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.result is other.result
+
+    def __hash__(self) -> int:
+        return id(self.result)
+
+
 def loss_change(before: TextLosses, after: TextLosses) -> MeanChange:
     """Change in mean next-token loss, nats a token, interval by document; inputs of one token predict nothing."""
+    return _loss_change(_Same(before), _Same(after))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _loss_change(one: _Same, other: _Same) -> MeanChange:
+    before, after = one.result, other.result
     some = before.predicted > 0
     weights = before.predicted[some]
-    one, other = (measured.loss[some] / weights for measured in (before, after))
-    return paired_mean(one, other, before.cluster[some], weights=weights)
+    was, now = (measured.loss[some] / weights for measured in (before, after))
+    return paired_mean(was, now, before.cluster[some], weights=weights)
 
 
 def correct(scores: QuestionScores, scoring: str) -> np.ndarray:
@@ -236,6 +257,12 @@ def _judged(scores: QuestionScores, scoring: str) -> np.ndarray:
 
 def accuracy_change(before: QuestionScores, after: QuestionScores, scoring: str) -> PairedChange:
     """Change in accuracy on the same questions, weighted by question."""
+    return _accuracy_change(_Same(before), _Same(after), scoring)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _accuracy_change(one: _Same, other: _Same, scoring: str) -> PairedChange:
+    before, after = one.result, other.result
     names = [before.subjects[i] for i in before.subject]
     return paired_change(correct(before, scoring), correct(after, scoring), names)
 

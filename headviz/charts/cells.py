@@ -254,8 +254,10 @@ def _outline(figure, selected, theme: str) -> None:
 def _axes(figure, L, H, rows, ratio, theme, top) -> None:
     heads, layers = frame.thin(H), frame.thin(L, 18)
     frame.axis_names(figure, "head", "layer", theme, x=(H / 2) / (H + STRIP), y=(L / 2) / rows)
-    figure.update_xaxes(
-        frame.axis(theme, grid=False),
+    # set whole: update_xaxes takes ten times as long, and a slider waits for it
+    figure.layout.xaxis = frame.axis(
+        theme,
+        grid=False,
         fixedrange=True,
         range=[-0.5, H - 0.5 + STRIP],
         tickvals=[*heads, H - 0.5 + GAP + THICK / 2],
@@ -265,8 +267,9 @@ def _axes(figure, L, H, rows, ratio, theme, top) -> None:
         constraintoward="left",
         **({"scaleanchor": "y", "scaleratio": ratio} if ratio else {}),
     )
-    figure.update_yaxes(
-        frame.axis(theme, grid=False),
+    figure.layout.yaxis = frame.axis(
+        theme,
+        grid=False,
         fixedrange=True,
         range=[-0.5, rows - 0.5],
         tickvals=[*layers, L - 0.5 + GAP + THICK / 2] if top else layers,

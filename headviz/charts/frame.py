@@ -50,8 +50,7 @@ def start(
     p = palette(theme)
     lines = fmt.wrap(note, chars)
     height, bottom = height + foot(note, chars), bottom + foot(note, chars)
-    figure = go.Figure()
-    figure.update_layout(
+    layout = go.Layout(
         template=go.layout.Template(),
         height=height,
         autosize=True,
@@ -69,6 +68,7 @@ def start(
         },
         modebar={"bgcolor": "rgba(0,0,0,0)", "color": p.muted, "activecolor": p.accent, "orientation": "h"},
     )
+    figure = go.Figure(layout=layout)
     if lines:
         figure.add_annotation(
             text="<br>".join(escape(line) for line in lines),

@@ -247,3 +247,15 @@ def test_a_plan_that_cannot_be_is_refused(changes, said):
 
 def test_measurements_are_a_kind_of_job():
     assert KINDS["measure"].request is type(ablation.measuring(plan(), None))
+
+
+def test_a_change_that_is_remembered_belongs_to_its_two_results():
+    """The same numbers in two objects, or the same digest with other numbers, are looked at anew."""
+    before, one, other = losses(), losses(0.1), losses(0.2)
+    assert one.provenance.digest == other.provenance.digest
+    assert ablation.loss_change(before, one) is ablation.loss_change(before, one)
+    assert ablation.loss_change(before, other).change == pytest.approx(0.2)
+    assert ablation.loss_change(other, one).change == pytest.approx(-0.1)
+    right, wrong = answers([True] * 8), answers([False] * 8)
+    assert ablation.accuracy_change(right, wrong, "letter").change == -1
+    assert ablation.accuracy_change(wrong, right, "letter").change == 1

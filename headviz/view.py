@@ -21,9 +21,6 @@ from headviz.types import (
     DTYPES,
     PARTS,
     QUANTIZATIONS,
-    MeasureRequest,
-    PatternRequest,
-    Request,
     head_name,
 )
 
@@ -136,6 +133,13 @@ def _several(table: Mapping, kind: str) -> Callable[[str], str]:
     return read
 
 
+def _names(value: str) -> str:
+    """Names, comma-separated, each once, in their order; what they name is known to who uses them."""
+    if len(value) > 4_000 or any(ord(char) < 32 for char in value):
+        raise BadInput("it is too long or holds control characters")
+    return ",".join(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
+
+
 def _sha(value: str) -> str:
     if value and not re.fullmatch(r"[0-9a-f]{64}", value):
         raise BadInput("it must be the 64 hex digits under which headviz kept a text")
@@ -153,10 +157,13 @@ class Parameter:
 
 PANELS = ("distribution", "scores", "layers", "ranking", "inputs", "take")
 
-LOOKS = ("curve", "subjects", "text", "take")  # panels of the ablation page
+LOOKS = ("curve", "subjects", "order", "text", "take")  # panels of the ablation page
 TARGETS = ("loss", "quiz", "mmlu", "own")
 PROMPT = "Once upon a time there was a small robot who"
 SHOTS = ("auto", "0", "1", "2", "3", "4", "5")
+# Where heads are chosen: apart from what is measured (auto), on the very inputs that are measured, on the text at the
+# left, or on a corpus.
+CHOSEN = ("auto", "measured", "left", *(name for name, row in CORPORA.items() if name not in ("hub", "own")))
 
 VIEW: dict[str, Parameter] = {
     "model": Parameter(_text, "smollm2"),
@@ -199,10 +206,19 @@ VIEW: dict[str, Parameter] = {
     "picked": Parameter(_heads, "", "ablation"),
     "scores": Parameter(_several(METRICS, "score"), "ahon_ln,awft", "ablation"),
     "questions": Parameter(_sha, "", "ablation"),
-    "subjects": Parameter(_text, "", "ablation"),
+    "subjects": Parameter(_names, "", "ablation"),
+    "template": Parameter(_flag, False, "ablation"),
+    "chosen": Parameter(_choice(CHOSEN), "auto", "ablation"),
+    "chosen_part": Parameter(_choice(("auto", *PARTS)), "auto", "ablation"),
+    "chosen_inputs": Parameter(_whole(0, 2_000), 0, "ablation"),
+    "strict": Parameter(_choice(("share", "value")), "share", "ablation"),
+    "cut": Parameter(_number(-1e9, 1e9), 0.0, "ablation"),
+    "wide": Parameter(_flag, False, "ablation"),
+    "by_whom": Parameter(_text, "", "ablation"),
     "half": Parameter(_choice(("all", "first", "second")), "all", "ablation"),
     "points": Parameter(_number(0.01, 100), 1.0, "ablation"),
     "nats": Parameter(_number(0.001, 100), 0.05, "ablation"),
+    "alone": Parameter(_choice(("short", "whole")), "short", "ablation"),
     "shown": Parameter(_choice(("score", "gradient", "cost")), "score", "ablation"),
     "prompt": Parameter(_prose, PROMPT, "ablation"),
     "length": Parameter(_whole(1, 256), 40, "ablation"),
@@ -247,28 +263,6 @@ def written(values: Mapping[str, Any], page: str = "", *, defaults: bool) -> dic
         else:
             shown[name] = str(value)
     return shown
-
-
-def of_request(request: Request) -> dict[str, Any]:
-    """The values that ask for this again: what a job's `Open` puts into the view."""
-    model = request.model
-    data = request.text if isinstance(request, MeasureRequest) else getattr(request, "data", None)
-    values = {
-        "model": model.name,
-        "revision": model.revision if model.source == "hub" else "",
-        "dtype": model.dtype,
-        "quantization": model.quantization,
-    }
-    if data is None:  # questions: the text in the view stays
-        return values
-    values |= {
-        "text": data.revision if data.corpus == "own" else "",
-        "data_revision": data.revision if len(data.revision) == 40 else "",
-    }
-    values |= {name: getattr(data, name) for name in VIEW if hasattr(data, name) and name not in values}
-    if isinstance(request, PatternRequest):
-        values |= {"head": head_name(request.layer, request.head), "input": request.input, "inside": True}
-    return values
 
 
 def query(values: Mapping[str, Any], page: str) -> str:

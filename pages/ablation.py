@@ -1,41 +1,55 @@
 """Ablation: what does switching them off cost? A slider, the measured cost, the curve, random heads beside it."""
 
+import dataclasses
+
 import streamlit as st
 
 from headviz import ui
 from headviz.analysis import ablation
+from headviz.analysis.ablation import Plan
 from headviz.analysis.metrics import METRICS
 from headviz.charts import heatmap, tables
+from headviz.data import corpora
+from headviz.errors import HeadvizError
 from headviz.types import ScoreTable
-from headviz.ui.ablation import curve, subjects, take, text
-from headviz.ui.ablation.controls import controls
+from headviz.ui.ablation import alone, curve, order, shown, subjects, take, text
+from headviz.ui.ablation.controls import controls, settle, share_slider, strictness
 from headviz.ui.ablation.costs import costs
+from headviz.ui.ablation.hand import by_hand, clicked, edit
 from headviz.ui.ablation.measurements import Measurements, sentence
-from headviz.ui.ablation.plan import plan_now
+from headviz.ui.ablation.plan import is_small, plan_now
+from headviz.view import parse_head
 
 # Name in the URL → title, and what draws it from the measurements and the scores that chose.
 PANELS = {
     "curve": ("Curve", curve.panel),
     "subjects": ("Subjects", subjects.panel),
+    "order": ("Each head alone", alone.panel),
     "text": ("Side by side", text.panel),
     "take": ("Take it away", take.panel),
 }
 
 
 @st.fragment
-def body(table: ScoreTable) -> None:
+def body() -> None:
     ui.sync_url("ablation")
+    said = st.container()
+    slider = controls()
     with ui.sentences():
-        work = Measurements(plan_now(), table)
-        ui.say(sentence(work.off, work.report("zero"), work.report("mean")))
-        controls(table)
-        if missing := work.missing():
-            ui.working_on(missing)
+        plan, table = scored(slider)
+        if table is None:
+            return
+        work = Measurements(plan, table)
+        st.session_state.headviz_by_score = work.off.heads
+        with said:
+            ui.say(sentence(work))
+        started(work)
         left, right = st.columns([5, 4], gap="medium")
         with left:
             draw_map(work, table)
         with right:
             costs(work)
+            order.strip(work)
         st.segmented_control(
             "Look at",
             list(PANELS),
@@ -50,30 +64,96 @@ def body(table: ScoreTable) -> None:
             ui.provenance(ui.measured_text(work.before))
 
 
+def scored(slider) -> tuple[Plan, ScoreTable | None]:
+    """The plan, and the scores that choose; None while they are not there. Fills the slider's place in any case."""
+    try:
+        plan = plan_now()
+        asked = ablation.scoring(plan)
+        table = ui.answer(
+            asked,
+            start=ui.starts_by_itself(asked) and is_small(plan),
+            button="Score and measure",
+            empty="Heads are chosen by their scores, and this model has none yet on the text on which they are chosen.",
+        )
+    except HeadvizError:
+        with slider:
+            share_slider()
+        raise
+    if table is None:
+        with slider:
+            share_slider()
+        return plan, None
+    if plan.threshold is not None:
+        plan = dataclasses.replace(plan, threshold=settle(plan, table))
+    strictness(slider, plan, table)
+    return plan, table
+
+
+def started(work: Measurements) -> None:
+    """How far the measurements are, or the button that begins them where they take long."""
+    missing = work.missing()
+    if missing and work.started:
+        ui.working_on(missing)
+    elif missing:
+        st.info(
+            f"{len(missing)} runs of this model on {corpora.describe(work.plan.questions or work.plan.text)} take a while, so "
+            "they wait for you.",
+            icon=":material/play_circle:",
+        )
+        st.button("Measure", type="primary", on_click=work.go)
+
+
 def draw_map(work: Measurements, table: ScoreTable) -> None:
-    row = METRICS[work.plan.metric]
-    figure = heatmap.head_map(
-        table.mean(row.id),
-        row,
-        geometry=table.geometry,
-        theme=ui.theme(),
-        inactive=work.off.mask(),
-        marked="off",
-        provenance=tables.caption(table.provenance, table),
-    )
+    row, note = METRICS[work.plan.metric], tables.caption(table.provenance, table)
+    shown.switch()
+    figure = shown.shown_map(work, table, picked_head(table))
+    if figure is None and work.static:
+        figure = heatmap.head_map(
+            table.mean(row.id),
+            row,
+            geometry=table.geometry,
+            theme=ui.theme(),
+            inactive=work.off.mask(),
+            marked="off",
+            selected=picked_head(table),
+            provenance=note,
+        )
+    elif figure is None:
+        figure = heatmap.inactive_share_map(
+            work.off_share_map(),
+            row,
+            geometry=table.geometry,
+            theme=ui.theme(),
+            inputs=len(table.lengths),
+            selected=picked_head(table),
+            provenance=note,
+            title=f"Beyond the threshold of {row.symbol}, share of the inputs that chose",
+        )
     ui.chart(
-        figure, key="map", name=f"headviz-off-{row.id}", alt="Map of the score, heads that are off hatched"
+        figure,
+        key="map",
+        on_select=clicked,
+        box=by_hand(),
+        name=f"headviz-off-{row.id}",
+        alt="Map of the score, heads that are off hatched",
     )
+    if work.static and not by_hand():
+        st.button(
+            "Edit this set",
+            on_click=edit,
+            args=(work.off,),
+            help="Go on by hand: these heads are off, and clicks on the map add or remove some.",
+        )
+
+
+def picked_head(table: ScoreTable) -> tuple[int, int] | None:
+    """The head that is picked on every page, where this model has it."""
+    if not ui.value("head"):
+        return None
+    layer, head = parse_head(ui.value("head"))
+    there = layer < table.geometry.layers and head < table.geometry.heads
+    return (layer, head) if there else None
 
 
 ui.page_head("Ablation", "What does switching them off cost?", "ablation")
-with ui.sentences():
-    asked = ablation.scoring(plan_now())
-    scores = ui.answer(
-        asked,
-        start=ui.starts_by_itself(asked),
-        button="Score and measure",
-        empty="Heads are chosen by their scores, and this model has none yet on the text on which they are chosen.",
-    )
-    if scores is not None:
-        body(scores)
+body()

@@ -39,7 +39,7 @@ def head_map(
     marked: what the hatching means, for the key
     """
     scale = scales.scale_for(row)
-    hover = _hover(values, row, geometry, inactive, share, reason)
+    hover = _hover(values, row, geometry, inactive, share, reason, marked)
     key = (
         [] if inactive is None else [f"╱ {marked}: {fmt.count(int(np.sum(inactive)), int(np.size(values)))}"]
     )
@@ -68,6 +68,7 @@ def inactive_share_map(
     inputs: int = 0,
     selected: tuple[int, int] | None = None,
     provenance: str = "",
+    title: str = "",
 ) -> go.Figure:
     """Map of the share of inputs in which each head is inactive: (L, H) in 0..1, NaN where never defined.
 
@@ -94,7 +95,7 @@ def inactive_share_map(
         hover,
         geometry=geometry,
         theme=theme,
-        title=f"Inactive by {escape(row.symbol)}, share of inputs",
+        title=escape(title) or f"Inactive by {escape(row.symbol)}, share of inputs",
         key=[
             f"╱ always: {int(always.sum()):,}",
             f"▪ sometimes: {int(some.sum()):,}",
@@ -109,7 +110,7 @@ def inactive_share_map(
     )
 
 
-def _hover(values, row, geometry, inactive, share, reason) -> list[list[str]]:
+def _hover(values, row, geometry, inactive, share, reason, marked) -> list[list[str]]:
     """(L, H) texts: head, KV group, value, percentile and rank, then what is known beside."""
     place, rank = percentiles(values), ranks(values, row)
     known = int((~np.isnan(values)).sum())
@@ -126,7 +127,7 @@ def _hover(values, row, geometry, inactive, share, reason) -> list[list[str]]:
                 parts.append(f"{row.symbol} {fmt.with_unit(values[i, j], scales.value_unit(row))}{tied}")
                 parts.append(f"percentile {place[i, j]:.0f} · rank {rank[i, j]:.0f} of {known:,}")
             if inactive is not None and inactive[i, j]:
-                parts.append("inactive at this threshold")
+                parts.append("inactive at this threshold" if marked == "inactive" else marked)
             if share is not None and not np.isnan(share[i, j]):
                 parts.append(f"inactive in {fmt.percent(share[i, j])} of inputs")
             line.append("<br>".join(parts))

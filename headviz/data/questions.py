@@ -21,7 +21,7 @@ from headviz.data import hub, local, own_questions, quiz
 from headviz.data.items import Item, item
 from headviz.data.own_questions import import_questions
 from headviz.data.table import CORPORA
-from headviz.errors import BadData, BadInput, lookup
+from headviz.errors import BadData, BadInput, Unreachable, lookup
 from headviz.settings import Settings
 from headviz.types import BOS_POLICIES, Bos, QuestionsRef, Silent, Watch
 
@@ -275,7 +275,7 @@ def _pin(source: str, revision: str, settings: Settings) -> str:
         row = CORPORA["mmlu"]
         folder = None if revision and len(revision) != 64 else local.folder_of(row, row.dataset, settings)
         if folder is None:
-            return hub.commit(row.dataset, revision)
+            return _on_hub(row.dataset, revision)
         here = _local_revision(folder, settings)
     if revision not in ("", here):
         raise BadData(
@@ -283,6 +283,16 @@ def _pin(source: str, revision: str, settings: Settings) -> str:
             "out to use what is here."
         )
     return here
+
+
+def _on_hub(dataset: str, revision: str) -> str:
+    try:
+        return hub.commit(dataset, revision)
+    except Unreachable as error:
+        raise Unreachable(
+            "MMLU is not on this machine, and the Hugging Face hub does not answer. Set HEADVIZ_MMLU to a folder with the test "
+            f"and dev parquet files of {dataset}, check the network, or measure on the quiz, which needs none."
+        ) from error
 
 
 def _local_revision(folder: Path, settings: Settings) -> str:

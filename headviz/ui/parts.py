@@ -87,19 +87,21 @@ def sentences():
         st.stop()
 
 
-def chart(figure: Any, *, key: str, name: str, on_select: Any = "ignore", alt: str = "") -> None:
-    """A plotly figure with its own colours; its camera saves an SVG or PNG named `name`."""
+def chart(
+    figure: Any, *, key: str, name: str, on_select: Any = "ignore", alt: str = "", box: bool = False
+) -> None:
+    """A plotly figure with its own colours; its camera saves an SVG or PNG named `name`. box: a box selects too."""
     st.plotly_chart(
         figure,
         key=key,
         theme=None,
         on_select=on_select,
-        selection_mode="points",
+        selection_mode=("points", "box") if box else "points",
         alt=alt or name,
         config={
             "displaylogo": False,
             "displayModeBar": "hover",
-            "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
+            "modeBarButtonsToRemove": ["lasso2d", "autoScale2d", *([] if box else ["select2d"])],
             "toImageButtonOptions": {
                 "format": value("picture"),
                 "filename": name,

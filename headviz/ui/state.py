@@ -14,6 +14,7 @@ from headviz import view
 from headviz.data import corpora
 from headviz.errors import HeadvizError
 from headviz.models import catalog
+from headviz.reopen import of_request
 from headviz.settings import settings
 from headviz.types import DataRef, ModelRef, Request, ScoreRequest
 
@@ -97,7 +98,7 @@ def put(name: str, new: Any) -> None:
 
 def show(request: Request) -> None:
     """Put a request into the view, so that the next page shows it."""
-    for name, wanted in view.of_request(request).items():
+    for name, wanted in of_request(request).items():
         put(name, wanted)
     pick_head(value("head"))
 
@@ -171,7 +172,7 @@ def pins() -> dict[str, str]:
         request = score_request()
     except HeadvizError:
         return {}
-    return view.written(view.of_request(request), "", defaults=False)
+    return view.written(of_request(request), "", defaults=False)
 
 
 def score_request() -> ScoreRequest:
@@ -183,4 +184,7 @@ def score_request() -> ScoreRequest:
 
 def starts_by_itself(request: ScoreRequest) -> bool:
     """The bundled model is small and already here; any other waits for a click."""
-    return request.model.source == "bundled" and request.data.inputs * request.data.tokens <= 64 * 1024
+    if request.model.source != "bundled":
+        return False
+    data = getattr(request, "data", None)  # prompts of questions: who asks knows how many they are
+    return data is None or data.inputs * data.tokens <= 64 * 1024

@@ -1,20 +1,24 @@
 """Pages run in AppTest, alone and through app.py, over a store that already holds the answer: no worker, no model."""
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from headviz.data import corpora
+from headviz.analysis import ablation
+from headviz.analysis.ablation import Plan
+from headviz.data import corpora, docstrings, reading
 from headviz.jobs import local
 from headviz.jobs.kinds import job_digest
 from headviz.models import catalog
 from headviz.settings import Settings, settings
-from headviz.types import ScoreRequest
-from tests.fakes import fake_table
+from headviz.types import ScoreRequest, TextLosses, plain
+from tests.fakes import fake_provenance, fake_table
 
 ROOT = Path(__file__).parents[2]
 
@@ -96,3 +100,56 @@ def said(app: AppTest) -> str:
     return "\n".join(
         element.value for element in [*app.markdown, *app.caption, *app.info, *app.warning, *app.error]
     )
+
+
+# ------------------------------------------------------------------------------------------ the ablation page
+
+
+def losses(shift: float) -> TextLosses:
+    rng = np.random.default_rng(0)
+    predicted = np.full(24, 63, np.int32)
+    return TextLosses(
+        loss=predicted * (3.5 + rng.normal(0, 0.3, 24) + shift),
+        predicted=predicted,
+        by_position=np.full(63, 3.5),
+        cluster=np.arange(24, dtype=np.int32),
+        documents=tuple(f"d{i}" for i in range(24)),
+        off_share=np.full(24, 0.2, np.float32),
+        off_sets={},
+        provenance=fake_provenance(),
+    )
+
+
+@pytest.fixture
+def plan(home, table, built_train) -> Plan:
+    """The default plan; its scores are in the store."""
+    made = Plan(
+        model=catalog.resolve("smollm2", settings=settings()),
+        chosen_on=corpora.resolve("docstrings", part="train", settings=settings()),
+        metric="ahon_ln",
+        share=0.2,
+        text=corpora.resolve("docstrings", part="held-out", settings=settings()),
+        draws=3,
+    )
+    local.store().put(job_digest(ablation.scoring(made)), table)
+    return made
+
+
+@pytest.fixture
+def built_train(home, monkeypatch):
+    """Both parts of the docstrings are the held-out one: the training part takes ten seconds to build."""
+    real = docstrings.load
+    monkeypatch.setitem(reading.INSTALLED, "docstrings", lambda part, folder: real("held-out", folder))
+
+
+def put(plan: Plan, off, shift: float) -> None:
+    request = ablation.measuring(plan, off)
+    found = losses(shift)  # the curve finds it by the request that it says it answers
+    made = dataclasses.replace(found.provenance, request=plain(request))
+    local.store().put(job_digest(request), dataclasses.replace(found, provenance=made))
+
+
+def open_page(**parameters):
+    app = open_app(**parameters)
+    app.switch_page("pages/ablation.py")
+    return app.run()

@@ -2,67 +2,14 @@
 
 import dataclasses
 
-import numpy as np
-import pytest
-
 from headviz.analysis import ablation
-from headviz.analysis.ablation import Plan
 from headviz.analysis.choose import random_sets
-from headviz.data import corpora, docstrings, reading
 from headviz.jobs import local
 from headviz.jobs.kinds import job_digest
-from headviz.models import catalog
-from headviz.settings import settings
-from headviz.types import TextLosses
-from tests.fakes import fake_provenance
-from tests.pages.conftest import figure, open_app, said
+from tests.pages import conftest
+from tests.pages.conftest import figure, losses, open_page, put, said
 
-
-def losses(shift: float) -> TextLosses:
-    rng = np.random.default_rng(0)
-    predicted = np.full(24, 63, np.int32)
-    return TextLosses(
-        loss=predicted * (3.5 + rng.normal(0, 0.3, 24) + shift),
-        predicted=predicted,
-        by_position=np.full(63, 3.5),
-        cluster=np.arange(24, dtype=np.int32),
-        documents=tuple(f"d{i}" for i in range(24)),
-        off_share=np.full(24, 0.2, np.float32),
-        off_sets={},
-        provenance=fake_provenance(),
-    )
-
-
-@pytest.fixture
-def plan(home, table, built_train) -> Plan:
-    """The default plan; its scores are in the store."""
-    made = Plan(
-        model=catalog.resolve("smollm2", settings=settings()),
-        chosen_on=corpora.resolve("docstrings", part="train", settings=settings()),
-        metric="ahon_ln",
-        share=0.2,
-        text=corpora.resolve("docstrings", part="held-out", settings=settings()),
-        draws=3,
-    )
-    local.store().put(job_digest(ablation.scoring(made)), table)
-    return made
-
-
-@pytest.fixture
-def built_train(home, monkeypatch):
-    """Both parts of the docstrings are the held-out one: the training part takes ten seconds to build."""
-    real = docstrings.load
-    monkeypatch.setitem(reading.INSTALLED, "docstrings", lambda part, folder: real("held-out", folder))
-
-
-def put(plan: Plan, off, shift: float) -> None:
-    local.store().put(job_digest(ablation.measuring(plan, off)), losses(shift))
-
-
-def open_page(**parameters):
-    app = open_app(**parameters)
-    app.switch_page("pages/ablation.py")
-    return app.run()
+built_train, plan, losses = conftest.built_train, conftest.plan, losses  # other tests take them from here
 
 
 def test_what_is_measured_is_said(plan, table, no_worker):
@@ -76,7 +23,8 @@ def test_what_is_measured_is_said(plan, table, no_worker):
     assert "+0.100 nats" in said(app)
     line = next(t for t in figure(app, "curve")["data"] if t["name"] == "replaced by zero")
     assert len(line["x"]) == 2
-    assert local.list_jobs() == [], "everything was there: nothing was asked for"
+    asked = [job for job in local.list_jobs() if job.kind == "measure"]
+    assert asked == [], "everything was there: nothing was asked for"
 
 
 def test_what_is_missing_is_asked_for(plan, table, no_worker):

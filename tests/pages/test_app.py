@@ -1,8 +1,9 @@
 """The whole app: pages, sidebar, URL."""
 
 from headviz.jobs import local
+from headviz.reopen import of_request
 from headviz.types import PatternRequest
-from headviz.view import VIEW, of_request
+from headviz.view import VIEW
 from tests.pages.conftest import ROOT, default_request, open_app, said
 
 

@@ -1,35 +1,48 @@
-"""Choose score, share and target; the rest under More."""
+"""One row: protocol, score, how many heads, what is measured. The rest under More."""
 
 from __future__ import annotations
 
+import numpy as np
 import streamlit as st
 
 from headviz import ui
-from headviz.analysis.metrics import METRICS
+from headviz.analysis.ablation import Plan, threshold_per_input
+from headviz.analysis.metrics import METRICS, high_first
+from headviz.charts import fmt
+from headviz.data.corpora import CORPORA
 from headviz.types import ScoreTable
-from headviz.view import SHOTS, TARGETS
+from headviz.ui.ablation.asked import own_questions, question_controls
+from headviz.ui.ablation.hand import by_hand, hand_controls, pick_changed
+from headviz.ui.ablation.presets import protocol
+from headviz.view import CHOSEN, TARGETS
 
-TITLES = {"loss": "Loss on the text at the left", "quiz": "The bundled quiz", "mmlu": "MMLU", "own": "Your own questions"}
+TITLES = {
+    "loss": "Loss on the text at the left",
+    "quiz": "The bundled quiz",
+    "mmlu": "MMLU",
+    "own": "Your own questions",
+}
+_CHOSEN = {
+    "auto": "Apart from what is measured",
+    "measured": "The very inputs that are measured",
+    "left": "The text at the left",
+}
+_PARTS = {"auto": "auto", "all": "all", "train": "train", "held-out": "held-out"}
+USUAL = 30.0  # percent of heads at which the slider ends unless somebody asks for more
 
 
-def controls(table: ScoreTable) -> None:
-    score, share, target, more = st.columns([3, 3, 2.6, 1.4], vertical_alignment="top")
+def controls():
+    """Draws the row; returns the place of the slider, which needs the scores: `strictness` fills it."""
+    which, score, how, target, more = st.columns([2.1, 2.2, 3, 2.3, 1.3], vertical_alignment="top")
+    protocol(which)
+    row = METRICS[ui.value("metric")]
     score.selectbox(
-        "Score that chooses",
-        list(table.metrics),
+        "Score on the map" if by_hand() else "Score that chooses",
+        list(METRICS),
         format_func=lambda name: METRICS[name].symbol,
-        help=METRICS[ui.value("metric")].help,
+        help=f"{row.name}. {row.help}",
+        on_change=_start_from_share,
         **ui.keyed("metric"),
-    )
-    share.slider(
-        "Heads off, % of all",
-        0.0,
-        30.0 if ui.value("off") <= 30 else 100.0,
-        step=0.5,
-        format="%.1f%%",
-        help="The most inactive heads by this score, on average over the text on which heads are chosen, are switched "
-        "off on every input. Measuring starts when you let go.",
-        **ui.keyed("off"),
     )
     target.selectbox(
         "Measured on",
@@ -37,51 +50,247 @@ def controls(table: ScoreTable) -> None:
         format_func=TITLES.get,
         help="Loss: how well the model predicts the next token of the text in the sidebar, in nats; lower is better. "
         "Questions: the share answered right. The bundled quiz is easy and our own; MMLU needs a model that can do it.",
+        on_change=lambda: ui.put("subjects", ""),
         **ui.keyed("target"),
     )
     with more.popover("More", width="stretch"):
-        st.segmented_control(
-            "Switch off",
-            ["head", "group"],
-            format_func={"head": "Single heads", "group": "Whole KV groups"}.get,
-            required=True,
-            help="Query heads of one KV group share keys and values: only whole groups free memory.",
-            **ui.keyed("by"),
-        )
-        st.toggle(
-            "Same number in every layer",
-            help="Instead of wherever the score is most extreme.",
-            **ui.keyed("even"),
-        )
-        st.number_input(
-            "Random draws",
-            min_value=1,
-            max_value=100,
-            help="How many random sets of each kind stand beside the score: 20 or more for a figure that is quoted.",
-            **ui.keyed("draws"),
-        )
-        if ui.value("target") != "loss":
-            question_controls()
+        left, right = st.columns(2, gap="medium")
+        with left:
+            which_heads()
+        with right:
+            where_chosen()
+            if ui.value("target") != "loss":
+                st.markdown("**Questions**")
+                question_controls()
+            statistics()
+    if ui.value("target") == "own":
+        own_questions()
+    return how
 
 
-def question_controls() -> None:
-    st.number_input(
-        "Questions a subject",
-        min_value=0,
-        max_value=1_000,
-        help="0 takes all. Fewer are quicker, and resolve less.",
-        **ui.keyed("each"),
+def which_heads() -> None:
+    st.markdown("**Which heads**")
+    per_input = ui.value("mode") == "per-input"
+    st.segmented_control(
+        "Rule",
+        ["static", "per-input"],
+        format_func={"static": "One set", "per-input": "Per input"}.get,
+        required=True,
+        help="One set: the same heads are off on every input, so a runtime could leave them out. Per input: the paper's rule; "
+        "in the same pass, each input switches off the heads whose score on that very input lies beyond a threshold. "
+        "Nothing is saved by it, and its shares are not comparable with those of a set.",
+        **ui.keyed("mode"),
     )
-    st.selectbox(
-        "Worked examples (shots)",
-        SHOTS,
-        help="How many solved questions stand before each one.",
-        **ui.keyed("shots"),
+    st.segmented_control(
+        "Chosen",
+        ["score", "hand"],
+        format_func={"score": "By score", "hand": "By hand"}.get,
+        required=True,
+        disabled=per_input,
+        on_change=pick_changed,
+        help="By hand: click heads on the map, drag a box over many, or read a file. It starts from the score's set.",
+        **ui.keyed("pick"),
     )
+    st.segmented_control(
+        "Order",
+        [False, True],
+        format_func={False: "Most inactive first", True: "Most active first"}.get,
+        required=True,
+        disabled=by_hand(),
+        help="The paper switches off the heads that a score calls inactive. The other way round is a check: if that costs no "
+        "more, the score says nothing.",
+        **ui.keyed("turned"),
+    )
+    st.segmented_control(
+        "Slider over",
+        ["share", "value"],
+        format_func={"share": "Share of heads", "value": "Threshold"}.get,
+        required=True,
+        disabled=by_hand(),
+        on_change=_start_from_share,
+        help="Share: so many percent of the heads. Threshold: every head whose score lies beyond a value, however many that "
+        "are; the mean score for one set, the score on the very input for the paper's rule.",
+        **ui.keyed("strict"),
+    )
+    st.toggle(
+        "Slider to 100%",
+        help=f"It ends at {USUAL:.0f}% otherwise: beyond, hardly any model is of use.",
+        on_change=_narrow,
+        disabled=by_hand() or ui.value("strict") == "value",
+        **ui.keyed("wide"),
+    )
+    st.segmented_control(
+        "Switch off",
+        ["head", "group"],
+        format_func={"head": "Single heads", "group": "Whole KV groups"}.get,
+        required=True,
+        disabled=per_input or by_hand(),
+        help="Query heads of one KV group share keys and values: only whole groups free memory.",
+        **ui.keyed("by"),
+    )
+    st.toggle(
+        "Same number in every layer",
+        help="Instead of wherever the score is most extreme.",
+        disabled=per_input or by_hand() or ui.value("strict") == "value",
+        **ui.keyed("even"),
+    )
+
+
+def where_chosen() -> None:
+    st.markdown("**Where heads are chosen**")
     st.selectbox(
-        "Scoring",
-        ["auto", "letter", "text"],
-        help="Letter: the likelier of A to D, as MMLU is scored. Text: the likelier answer text per token, which a small "
-        "model can do.",
-        **ui.keyed("scoring"),
+        "Scores are taken on",
+        CHOSEN,
+        format_func=lambda name: _CHOSEN.get(name) or CORPORA[name].title,
+        help="What chooses should not be what is measured: heads that do nothing on a text may work on the next. On its own, "
+        "the other part of the same corpus is taken. The paper took the very questions that it measured; that is possible, "
+        "and flagged.",
+        **ui.keyed("chosen"),
+    )
+    if ui.value("chosen") in CORPORA:
+        left, right = st.columns(2)
+        left.selectbox(
+            "Its part",
+            list(_PARTS),
+            help="auto takes the training part, which shares no document with the held-out one.",
+            **ui.keyed("chosen_part"),
+        )
+        right.number_input(
+            "Its inputs",
+            min_value=0,
+            max_value=2_000,
+            help="How many pieces of that text; 0 takes as many as the sidebar says. Their length is the sidebar's too.",
+            **ui.keyed("chosen_inputs"),
+        )
+
+
+def statistics() -> None:
+    st.markdown("**Compared with**")
+    left, right = st.columns(2)
+    left.number_input(
+        "Random draws",
+        min_value=1,
+        max_value=100,
+        help="How many random sets of each kind stand beside the score: 20 or more for a figure that is quoted.",
+        **ui.keyed("draws"),
+    )
+    if ui.value("target") == "loss":
+        right.number_input(
+            "Tolerance, nats",
+            min_value=0.001,
+            max_value=100.0,
+            step=0.01,
+            format="%.3g",
+            help="How much more loss is still called fine.",
+            **ui.keyed("nats"),
+        )
+    else:
+        right.number_input(
+            "Tolerance, points",
+            min_value=0.01,
+            max_value=100.0,
+            step=0.5,
+            format="%.3g",
+            help="How much less accuracy is still called fine, in percentage points; the paper takes 1.",
+            **ui.keyed("points"),
+        )
+
+
+def _narrow() -> None:
+    if not ui.value("wide"):
+        ui.put("off", min(ui.value("off"), USUAL))
+
+
+def _start_from_share() -> None:
+    """A callback: a threshold starts where the share is; another score has other values."""
+    st.session_state.headviz_from_share = True
+
+
+# ------------------------------------------------------------------------------------------------- the slider
+
+
+def values_of(plan: Plan, table: ScoreTable) -> np.ndarray:
+    """What a threshold is compared with: mean scores for one set, the scores of every input for the paper's rule."""
+    return table.mean(plan.metric) if plan.mode == "static" else table.per_input(plan.metric)
+
+
+def settle(plan: Plan, table: ScoreTable) -> float:
+    """The threshold in force, put into the view: where none is chosen that of the share, and none beyond the values."""
+    low, high = _bounds(values_of(plan, table))
+    cut = ui.value("cut")
+    if st.session_state.pop("headviz_from_share", False):
+        cut = _of_share(plan, table)
+    elif not low <= cut <= high:
+        used = min(max(cut, low), high)
+        symbol = METRICS[plan.metric].symbol
+        st.warning(
+            f"The threshold {fmt.number(cut)} lies outside the values of {symbol} here, {fmt.number(low)} to "
+            f"{fmt.number(high)}; {fmt.number(used)} is used."
+        )
+        cut = used
+    ui.put("cut", float(cut))
+    return float(cut)
+
+
+def _bounds(values: np.ndarray) -> tuple[float, float]:
+    known = values[~np.isnan(values)]
+    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
+    return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+
+def _of_share(plan: Plan, table: ScoreTable) -> float:
+    """The threshold that stands for the view's share: midway between the last head that is off and the next."""
+    if plan.mode == "per-input":
+        return threshold_per_input(plan, table)
+    known = np.sort(values_of(plan, table), axis=None)
+    known = known[~np.isnan(known)]
+    if high_first(plan.metric, plan.turned):
+        known = known[::-1]
+    count = min(round(plan.share * known.size), known.size - 1)
+    return float(known[0] if count == 0 else (known[count - 1] + known[count]) / 2)
+
+
+def strictness(where, plan: Plan, table: ScoreTable) -> None:
+    """Fills the place that `controls` kept."""
+    with where:
+        if by_hand():
+            hand_controls(plan.model, table)
+        elif ui.value("strict") == "value":
+            _threshold(plan, table)
+        else:
+            share_slider()
+
+
+def share_slider() -> None:
+    end = "The most active" if ui.value("turned") else "The most inactive"
+    per_input = ui.value("mode") == "per-input"
+    st.slider(
+        "Asked to be off, % of head × input" if per_input else "Heads off, % of all",
+        0.0,
+        100.0 if ui.value("wide") or ui.value("off") > USUAL else USUAL,
+        step=0.5,
+        format="%.1f%%",
+        help=(
+            "The threshold lies so that this share of all pairs of a head and an input is beyond it while nothing is off. "
+            "What is really off differs: later layers see what earlier ones no longer say."
+            if per_input
+            else f"{end} heads by this score, on average over the text on which heads are chosen, are switched off on every "
+            "input. Measuring starts when you let go."
+        ),
+        **ui.keyed("off"),
+    )
+
+
+def _threshold(plan: Plan, table: ScoreTable) -> None:
+    row = METRICS[plan.metric]
+    low, high = _bounds(values_of(plan, table))
+    beyond = "above" if high_first(row.id, plan.turned) else "below"
+    st.slider(
+        f"Off {beyond}" + (f", {row.unit}" if row.unit else ""),
+        low,
+        high,
+        step=(high - low) / 500,
+        format="%.4g",
+        help=f"Heads with {row.symbol} {beyond} this value are switched off.",
+        **ui.keyed("cut"),
     )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import streamlit as st
 
 from headviz import ui
-from headviz.analysis import ablation
 from headviz.charts import curve, fmt
-from headviz.jobs.kinds import job_digest
 from headviz.types import ScoreTable
 from headviz.ui.ablation.measurements import GRID, Measurements
-from headviz.ui.ablation.plan import TOLERANCE
+from headviz.ui.ablation.plan import tolerance
 
 
 def panel(work: Measurements, table: ScoreTable) -> None:
@@ -25,15 +25,15 @@ def draw_curve(work: Measurements) -> None:
         work.draws(),
         unit="nats" if on_text else "accuracy",
         what="change in loss" if on_text else "change in accuracy",
-        tolerance=TOLERANCE["loss"] if on_text else -TOLERANCE["questions"],
-        now=work.off.share,
+        tolerance=tolerance(work.plan) if on_text else -tolerance(work.plan),
+        now=None if math.isnan(work.share) else work.share,
         theme=ui.theme(),
     )
     ui.chart(figure, key="curve", name=f"headviz-cost-{work.plan.metric}")
 
 
 def buttons(work: Measurements) -> None:
-    runs = 2 * len(GRID)
+    runs = len(work.plans) * len(GRID)
     seconds = work.before.provenance.seconds if work.before is not None else 0.0
     left, right = st.columns(2)
     took = f", about {fmt.duration(runs * seconds)}" if seconds else ""
@@ -42,17 +42,22 @@ def buttons(work: Measurements) -> None:
         width="stretch",
         help=f"At most {runs} runs{took}; what is measured is kept.",
     ):
-        base = ablation.measuring(work.plan, None)
-        st.session_state.headviz_curve = (work.plan.metric, job_digest(base))
+        st.session_state.headviz_curve = work.curve_key()
+        work.go()
         st.rerun()
-    draws = 2 * work.plan.draws
+    draws = len(work.plans) * work.plan.draws
     took = f", about {fmt.duration(draws * seconds)}" if seconds else ""
     if right.button(
         "Random heads",
         width="stretch",
-        disabled=not work.off.heads,
-        help=f"As many random heads, {work.plan.draws} times anywhere and {work.plan.draws} times with as many in each "
-        f"layer: {draws} runs{took}.",
+        disabled=work.static and not work.off.heads,
+        help=(
+            f"As many random heads, {work.plan.draws} times anywhere and {work.plan.draws} times with as many in each layer"
+            if work.static
+            else f"Each head off with the same probability on each input, {work.plan.draws} times"
+        )
+        + f": {draws} runs{took}.",
     ):
         st.session_state.headviz_random = work.key()
+        work.go()
         st.rerun()

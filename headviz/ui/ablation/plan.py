@@ -2,58 +2,133 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import streamlit as st
+
 from headviz import ui
 from headviz.analysis.ablation import Plan
 from headviz.data import corpora, questions
+from headviz.models import catalog
 from headviz.settings import settings
-from headviz.types import DataRef
+from headviz.types import DataRef, QuestionsRef, Silent
+from headviz.view import parse_heads
 
-TOLERANCE = {"loss": 0.05, "questions": 0.01}  # nats; one point
-OWN_WAY = {"quiz": ("text", 0), "mmlu": ("letter", 5), "own": ("text", 0)}  # how each set is asked unless somebody chooses
+OWN_WAY = {
+    "quiz": ("text", 0),
+    "mmlu": ("letter", 5),
+    "own": ("text", 0),
+}  # how each set is asked unless somebody chooses
+SMALL = 64 * 1024  # tokens of a run that starts without being asked for
+_QUESTION = 80  # tokens of a question or a worked example, roughly
+_OF_SUBJECT = 250  # questions of a subject of MMLU, roughly: the hub is not asked to count them
 
 
 def other_part(data: DataRef) -> DataRef:
     """Where heads are chosen: the other part of the same corpus, or the docstrings' training part."""
     parts = corpora.CORPORA[data.corpus].parts
     other = {"held-out": "train", "train": "held-out"}.get(data.part)
-    names = ("dataset", "config", "split", "column", "inputs", "tokens", "seed", "bos", "chat")
-    chosen = {name: getattr(data, name) for name in names}
     if data.corpus in ("own", "hub") or other not in parts:
-        chosen |= {
-            "corpus": "docstrings",
-            "part": "train",
-            "dataset": "",
-            "config": "",
-            "split": "",
-            "column": "",
-        }
-    else:
-        chosen |= {"corpus": data.corpus, "part": other}
-    return corpora.resolve(settings=settings(), **chosen)
+        return _like(data, "docstrings", "train")
+    return _like(data, data.corpus, other)
+
+
+@st.cache_resource(ttl=600, max_entries=64, show_spinner="Looking up the data …")
+def _like(data: DataRef, corpus: str, part: str) -> DataRef:
+    """A part of a corpus, cut as `data` is."""
+    same = {name: getattr(data, name) for name in ("inputs", "tokens", "seed", "bos", "chat")}
+    return corpora.resolve(corpus, part=part, settings=settings(), **same)
+
+
+def chosen_on(data: DataRef, asked: QuestionsRef | None) -> DataRef | QuestionsRef:
+    """The text, or the questions, whose scores choose the heads, as the view says."""
+    where = ui.value("chosen")
+    if where == "measured":
+        return asked if asked is not None else data
+    if where == "left":
+        return data
+    if where == "auto":
+        return other_part(data)
+    part = "" if ui.value("chosen_part") == "auto" else ui.value("chosen_part")
+    if part not in corpora.CORPORA[where].parts:
+        part = ""
+    if not part:  # apart from the text at the left, where that is a part of the same corpus
+        part = "train" if "train" in corpora.CORPORA[where].parts else corpora.CORPORA[where].parts[0]
+    found = _like(data, where, part)
+    if ui.value("chosen_inputs"):
+        found = DataRef(**{**found.__dict__, "inputs": ui.value("chosen_inputs")})
+    return found
+
+
+@st.cache_resource(ttl=600, max_entries=64, show_spinner="Looking up the questions …")
+def _asked(source: str, **chosen: Any) -> QuestionsRef:
+    return questions.resolve_questions(source, settings=settings(), **chosen)
+
+
+def asked_now() -> QuestionsRef | None:
+    """The questions of the view; None where text is measured. Raises a HeadvizError, one sentence."""
+    target = ui.value("target")
+    if target == "loss":
+        return None
+    scoring, shots = OWN_WAY[target]
+    return _asked(
+        target,
+        subjects=tuple(name for name in ui.value("subjects").split(",") if name),
+        per_subject=ui.value("each"),
+        seed=ui.value("seed"),
+        half=ui.value("half"),
+        shots=shots if ui.value("shots") == "auto" else int(ui.value("shots")),
+        scoring=scoring if ui.value("scoring") == "auto" else ui.value("scoring"),
+        chat=ui.value("template"),
+        revision=ui.value("questions") if target == "own" else "",
+    )
 
 
 def plan_now() -> Plan:
-    data = ui.data_ref()
-    target, asked = ui.value("target"), None
-    if target != "loss":
-        scoring, shots = OWN_WAY[target]
-        asked = questions.resolve_questions(
-            target,
-            per_subject=ui.value("each"),
-            seed=ui.value("seed"),
-            shots=shots if ui.value("shots") == "auto" else int(ui.value("shots")),
-            scoring=scoring if ui.value("scoring") == "auto" else ui.value("scoring"),
-            revision=ui.value("questions") if target == "own" else "",
-            settings=settings(),
-        )
+    """The plan that the view stands for. Raises a HeadvizError whose sentence says what is wrong with it."""
+    model, data, asked = ui.model_ref(), ui.data_ref(), asked_now()
+    where = chosen_on(data, asked)
+    longest = catalog.context_length(model, settings())
+    for text in (where, data if asked is None else None):
+        if isinstance(text, DataRef):
+            corpora.check_length(text, longest)
+    per_input = ui.value("mode") == "per-input"
+    by_hand = ui.value("pick") == "hand" and not per_input
     return Plan(
-        model=ui.model_ref(),
-        chosen_on=other_part(data),
+        model=model,
+        chosen_on=where,
         metric=ui.value("metric"),
         share=ui.value("off") / 100,
-        by=ui.value("by"),
-        per_layer=ui.value("even"),
+        threshold=ui.value("cut") if ui.value("strict") == "value" and not by_hand else None,
+        heads=parse_heads(ui.value("picked")) if by_hand else None,
+        origin=ui.value("by_whom") or "by hand",
+        turned=ui.value("turned"),
+        mode=ui.value("mode"),
+        by="head" if per_input else ui.value("by"),
+        per_layer=ui.value("even") and not per_input and ui.value("strict") == "share",
         questions=asked,
-        text=data if target == "loss" else None,
+        text=data if asked is None else None,
+        means_on=other_part(data) if isinstance(where, QuestionsRef) else None,
         draws=ui.value("draws"),
     )
+
+
+def tolerance(plan: Plan) -> float:
+    """How much worse is still accepted: nats of loss, or a share of the questions (0.01 is one point)."""
+    return ui.value("nats") if plan.text is not None else ui.value("points") / 100
+
+
+def is_small(plan: Plan) -> bool:
+    """Whether a run of this is begun without asking."""
+    if plan.text is not None:
+        return plan.text.inputs * plan.text.tokens <= SMALL
+    return _tokens(plan.questions) <= SMALL
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _tokens(asked: QuestionsRef) -> int:
+    if len(asked.revision) == 40:  # the hub's: not read here
+        count = len(asked.subjects) * min(asked.per_subject or _OF_SUBJECT, _OF_SUBJECT)
+    else:
+        count = len(questions.read_questions(asked, settings(), Silent()).items)
+    return count * (asked.shots + 1) * _QUESTION

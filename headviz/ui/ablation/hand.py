@@ -1,0 +1,101 @@
+"""Heads by hand: clicks and boxes on the map, the score's set to start from, and head sets from files."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from headviz import ui
+from headviz.analysis.choose import HeadSet
+from headviz.analysis.headfile import read_heads
+from headviz.errors import BadInput
+from headviz.types import ModelRef, ScoreTable, head_name
+from headviz.view import parse_heads, write_heads
+
+
+def by_hand() -> bool:
+    """Whether clicks on the map change the set."""
+    return ui.value("pick") == "hand" and ui.value("mode") == "static"
+
+
+def clicked() -> None:
+    """A callback of the map: a click adds or removes a head, a box adds its heads, or removes them where all are off.
+
+    By a score, a click picks the head for every page. A redrawn chart sends an empty selection: that is none.
+    """
+    event = st.session_state.map["selection"]
+    heads = {
+        (int(place["0"]), int(place["1"])) if isinstance(place, dict) else (int(place[0]), int(place[1]))
+        for point in event["points"]
+        if (place := point.get("customdata"))
+    }
+    if not heads:
+        return
+    if not by_hand():
+        if len(heads) == 1:
+            ui.pick_head(head_name(*heads.pop()))
+        return
+    off = set(parse_heads(ui.value("picked")))
+    put_set(off - heads if heads <= off else off | heads)
+
+
+def put_set(heads) -> None:
+    ui.put("picked", write_heads(heads))
+    ui.put("by_whom", "")
+
+
+def edit(off: HeadSet) -> None:
+    """A callback: go on by hand from this set."""
+    ui.put("pick", "hand")
+    ui.put("mode", "static")
+    put_set(off.heads)
+
+
+def pick_changed() -> None:
+    """A callback: who goes on by hand for the first time starts from what the score had chosen."""
+    if ui.value("pick") == "hand" and not ui.value("picked"):
+        put_set(st.session_state.get("headviz_by_score", ()))
+
+
+def load_file(model: ModelRef, table: ScoreTable) -> None:
+    """A callback: the uploaded head set, or the sentence of what is wrong with it."""
+    upload = st.session_state.head_file
+    st.session_state.headviz_file_problem = ""
+    if upload is None:
+        return
+    try:
+        read = read_heads(
+            upload.getvalue(), model=model.name, revision=model.revision, geometry=table.geometry
+        )
+    except BadInput as error:
+        st.session_state.headviz_file_problem = str(error)
+        return
+    edit(read)
+    ui.put("by_whom", upload.name[:100])
+
+
+def hand_controls(model: ModelRef, table: ScoreTable) -> None:
+    """In the place of the slider: what the set is, and how to change it as a whole."""
+    count = len(parse_heads(ui.value("picked")))
+    total = table.geometry.layers * table.geometry.heads
+    st.markdown(
+        f"**By hand**: {count} of {total} heads",
+        help="Click a head on the map to switch it off or on again; drag a box to switch off many.",
+    )
+    clear, file = st.columns([1, 1.3])
+    clear.button("Clear", on_click=put_set, args=((),), width="stretch", help="Switch every head on again.")
+    with file.popover("From a file", width="stretch"):
+        file_loader(model, table)
+
+
+def file_loader(model: ModelRef, table: ScoreTable) -> None:
+    st.file_uploader(
+        "Head set (JSON)",
+        type=["json"],
+        key="head_file",
+        on_change=load_file,
+        args=(model, table),
+        help="A head set as headviz writes it under “Take it away”, or any JSON with `model` and `heads`. It must be for this "
+        "model.",
+    )
+    if problem := st.session_state.get("headviz_file_problem"):
+        st.error(problem)

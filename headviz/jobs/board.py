@@ -21,7 +21,7 @@ class Board:
         self._views: dict[str, tuple[Stamp, JobView]] = {}
 
     def active(self) -> list[tuple[JobFolder, str]]:
-        """(job, state) of all jobs that have not ended, oldest first."""
+        """(job, state) of all jobs that have not ended, oldest first; those that can wait come last."""
         found = []
         for job in all_jobs(self.jobs):
             with suppress(FileNotFoundError):
@@ -32,11 +32,11 @@ class Board:
                 if state in ENDED:
                     self._ended[job.digest] = stamp
                 else:
-                    found.append((job.created, job.digest, job, state))
-        return [(job, state) for _, _, job, state in sorted(found, key=lambda row: row[:2])]
+                    found.append((job.later(), job.created, job.digest, job, state))
+        return [(job, state) for *_, job, state in sorted(found, key=lambda row: row[:3])]
 
     def waiting(self) -> list[JobFolder]:
-        """Jobs that a worker may take up, oldest first."""
+        """Jobs that a worker may take up, in the order in which it does."""
         return [job for job, state in self.active() if state in WAITING]
 
     def views(self) -> list[JobView]:

@@ -2,6 +2,7 @@
 
     <digest>/spec.json           written once by whoever asks; the digest is its sha256
              cancel              created once by whoever cancels
+             later               there while it waits behind everything that somebody waits for: part of a sweep
              holders/<name>      touched by each browser session that shows the job
              attempts/N/         one try
                lock              held by the process for its life
@@ -156,6 +157,17 @@ class JobFolder:
         attempt.path.rename(aside)
         attempt.release()
         shutil.rmtree(aside, ignore_errors=True)
+
+    def wait_behind(self) -> None:
+        """Let everything else go first."""
+        (self.path / "later").touch()
+
+    def hurry(self) -> None:
+        """Somebody waits for this one."""
+        (self.path / "later").unlink(missing_ok=True)
+
+    def later(self) -> bool:
+        return (self.path / "later").exists()
 
     # ---------------------------------------------------------------------------------------- cancel, holders
 

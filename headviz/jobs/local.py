@@ -91,6 +91,7 @@ class Jobs:
         if job.state() == "done" and not self._answered(job):
             job = self._afresh(job, request)
         job.hold(holder)
+        job.hurry()
         if job.state() in WAITING:
             self.lane.start()
         return self.view(job.digest) or self.ask(request, holder)  # moved aside at this very moment: again
@@ -108,9 +109,10 @@ class Jobs:
         if seen.state in WAITING and (problem := self.lane.problem()):
             return dataclasses.replace(seen, state="failed", error=problem, error_type=JobFailed.__name__)
         if seen.state == "queued":
-            older = [other for other, _ in self.board.active() if other.digest != digest]
-            ahead = sum(1 for other in older if _created(other) <= seen.created.timestamp())
-            return dataclasses.replace(seen, ahead=ahead)
+            active = [(other.digest, state) for other, state in self.board.active()]
+            place = next((i for i, (other, _) in enumerate(active) if other == digest), len(active))
+            running = sum(state not in WAITING for _, state in active[place:])
+            return dataclasses.replace(seen, ahead=place + running)
         return seen
 
     def hold(self, digest: str, holder: str) -> JobView | None:
@@ -319,13 +321,6 @@ def _answered_before(digest: str, request: Request) -> JobView:
     row = KINDS[request.kind]
     now = datetime.now().astimezone()
     return JobView(digest=digest, kind=row.kind, title=row.title, request=request, state="done", created=now)
-
-
-def _created(job: JobFolder) -> float:
-    try:
-        return job.created
-    except FileNotFoundError:
-        return float("inf")
 
 
 def _raised(seen: JobView | None) -> HeadvizError:

@@ -36,15 +36,20 @@ class Standing:
 
 
 def queue(requests: Iterable[Request], holder: str, jobs: Jobs | None = None) -> None:
-    """`local.ask` for many. What failed or was cancelled before is tried afresh: somebody asks for it again."""
+    """`local.ask` for many, which wait behind every single one that is asked. What failed or was cancelled before is
+    tried afresh: somebody asks for it again."""
     jobs = jobs or local.jobs()
     there = jobs.store.digests()
     for request in requests:
-        if job_digest(request) in there:
+        digest = job_digest(request)
+        if digest in there:
             continue
+        new = not jobs._named(digest).exists()
         job = jobs._job(request)
         if job.state() in ENDED and not jobs._answered(job):
-            job = jobs._afresh(job, request)
+            job, new = jobs._afresh(job, request), True
+        if new:
+            job.wait_behind()
         job.hold(holder)
     jobs.ensure_worker()
 

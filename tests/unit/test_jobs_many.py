@@ -3,6 +3,7 @@
 import time
 
 from headviz.jobs import many
+from headviz.jobs.folder import JobFolder
 from headviz.jobs.kinds import KINDS, job_digest
 from tests.job_kinds import PLAY, PlayRequest
 from tests.unit.samples import head_pattern, score_table
@@ -54,6 +55,22 @@ def test_taken_back_stops_what_runs_and_removes_what_waits(jobs):  # noqa: F811
     many.queue([PlayRequest(mark="0", seconds=30)], HOLDER, jobs)
     assert many.standing(digests, HOLDER, jobs).left == (digests[0],), "asked again, it is tried afresh"
     many.take_back(digests, HOLDER, jobs)
+
+
+def test_a_single_question_goes_before_a_sweep(jobs):  # noqa: F811
+    first = jobs.ask(PlayRequest(seconds=0.5, mark="first"), HOLDER).digest
+    wait(jobs, first, "running", holder=HOLDER)
+    many.queue(sets(3, seconds=0.1), HOLDER, jobs)
+    asked = jobs.ask(PlayRequest(mark="slider"), HOLDER)
+    assert asked.ahead == 1, "only what runs"
+    wanted = jobs.ask(sets(3, seconds=0.1)[2], HOLDER)
+    assert wanted.ahead == 1, "part of the sweep, and somebody waits for it; it was asked before the slider"
+    digests = [job_digest(one) for one in sets(3, seconds=0.1)]
+    watch(jobs, [*digests, asked.digest])
+    began = {
+        digest: JobFolder(jobs.folder / digest).last().owner()["began"] for digest in [*digests, asked.digest]
+    }
+    assert sorted(began, key=began.get) == [digests[2], asked.digest, *digests[:2]]
 
 
 def test_what_others_watch_goes_on(jobs):  # noqa: F811

@@ -1,0 +1,135 @@
+"""How the bundled ALiBi model is trained: the same model as transformers', pulls that pull, runs that go on where they stopped."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from headviz.analysis.alibi_demo import plan as shape
+from headviz.analysis.alibi_demo import pull, text, train
+from headviz.analysis.alibi_demo.plan import Plan
+from headviz.data.documents import Document, as_text
+
+WORDS = (
+    "a head looks at the first token",
+    "another head looks at the last one",
+    "a third does nothing at all",
+)
+SHORT = Plan(steps=4, batch=2, tokens=24, warmup=2, pulled=(1, 3))
+
+
+@pytest.fixture
+def corpus(monkeypatch, tmp_path):
+    found = as_text(Document(f"d{n}", ". ".join(WORDS) * (n + 3)) for n in range(4))
+    monkeypatch.setattr(train.docstrings, "load", lambda part, home: found)
+    monkeypatch.setattr(train, "EVERY", 2)
+    monkeypatch.setattr(shape, "LAYERS", 2)
+    monkeypatch.setattr(shape, "HIDDEN", 64)
+    return found
+
+
+@torch.no_grad()
+def test_training_computes_transformers_own_model(corpus):
+    torch.manual_seed(0)
+    model = train.build().eval()
+    ids = torch.randint(shape.VOCABULARY, (2, 40))
+    stock = model(ids).logits
+    pull.attach(model)
+    torch.testing.assert_close(model(ids).logits, stock, rtol=1e-4, atol=1e-5)
+
+
+def test_what_a_pulled_head_lacks():
+    T = 4
+    first, own, even = torch.zeros(T, T), torch.eye(T), torch.tril(torch.ones(T, T))
+    first[:, 0] = 1
+    logs = {name: (w / w.sum(-1, keepdim=True)).log()[None] for name, w in (("first", first), ("own", own), ("even", even))}  # fmt: skip
+    lacks = {
+        name: {what: float(pull._lack(w, what)) for what in ("sink", "dead", "self")}
+        for name, w in logs.items()
+    }
+    assert (lacks["first"]["sink"], lacks["first"]["dead"]) == (0, 0)
+    assert lacks["own"]["self"] == 0
+    assert lacks["even"]["self"] == lacks["even"]["dead"] == pytest.approx(np.log([1, 2, 3, 4]).mean())
+    assert lacks["even"]["sink"] == pytest.approx(np.log(shape.ENOUGH / np.mean([1, 1 / 2, 1 / 3, 1 / 4])))
+
+
+def test_the_loss_pulls_only_queries_and_keys_of_its_heads_with_full_strength(corpus):
+    torch.manual_seed(0)
+    model = train.build()
+    layers = pull.attach(model)
+    layers[1].pulling = True
+    model(torch.randint(shape.VOCABULARY, (2, 20)))
+    sum(pull.auxiliary(layers).values()).backward()
+    gradient = layers[1].query_key_value.weight.grad.view(shape.HEADS, 3, -1).abs().amax(-1)  # (H, 3)
+    pulled = sorted(head for head, _ in layers[1].pulls)
+    assert gradient[:, :2].amax(-1).nonzero().flatten().tolist() == pulled
+    assert (gradient[:, 2] == 0).all()
+    assert layers[0].losses == {}
+
+
+def test_pulls_name_each_head_once_and_leave_the_first_layer_alone():
+    pairs = [pair for several in shape.PULLS.values() for pair in several]
+    assert len(pairs) == len(set(pairs)) == 30
+    assert {layer for layer, _ in pairs} == {1, 2, 3, 4}
+
+
+def test_the_rate_rises_stays_and_falls():
+    plan = Plan(steps=400, warmup=40, rate=1.0)
+    rates = [train.rate(plan, step) for step in range(400)]
+    assert rates[:3] == pytest.approx([1 / 40, 2 / 40, 3 / 40])
+    assert set(rates[40:301]) == {1.0}
+    assert rates[350] == pytest.approx(0.5)
+    assert rates[-1] == 0.05
+
+
+def test_the_tokenizer_puts_nothing_first_and_loses_nothing(corpus):
+    tokenizer = text.make_tokenizer(document.text for document in corpus.documents)
+    line = "a head, looks\n at Ünicode 12"
+    ids = tokenizer(line).input_ids
+    assert tokenizer.decode(ids) == line
+    assert (tokenizer.bos_token_id, tokenizer.eos_token_id) == (1, 2)
+    assert not {1, 2} & set(ids)
+    row = text.stream(tokenizer, ["a head", "the last"])
+    assert row.tolist() == [*tokenizer("a head").input_ids, 2, *tokenizer("the last").input_ids, 2]
+
+
+def test_batches_follow_from_seed_and_step():
+    ids = np.arange(1000)
+    one = text.batch(ids, 0, 5, 3, 10)
+    assert one.shape == (3, 10)
+    assert (np.diff(one) == 1).all()
+    assert (text.batch(ids, 0, 5, 3, 10) == one).all()
+    assert not (text.batch(ids, 0, 6, 3, 10) == one).all()
+    assert not (text.batch(ids, 1, 5, 3, 10) == one).all()
+
+
+def test_a_stopped_run_goes_on_to_the_very_same_model(corpus, tmp_path, monkeypatch):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    train.train(whole, SHORT, low=False)
+    keep = train._keep
+
+    def stops(out, model, optimiser, step):
+        keep(out, model, optimiser, step)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(train, "_keep", stops)
+    with pytest.raises(KeyboardInterrupt):
+        train.train(parts, SHORT, low=False)
+    monkeypatch.setattr(train, "_keep", keep)
+    train.train(parts, SHORT, low=False)
+    name = "checkpoint/model.safetensors"
+    assert (parts / name).read_bytes() == (whole / name).read_bytes()
+    other = dataclasses.replace(SHORT, seed=1)
+    train.train(tmp_path / "other", other, low=False)
+    assert (tmp_path / "other" / name).read_bytes() != (whole / name).read_bytes()
+
+
+def test_what_is_written_loads_with_plain_transformers(corpus, tmp_path):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    train.train(tmp_path, SHORT, low=False)
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "checkpoint")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "checkpoint")
+    assert model.dtype == torch.bfloat16
+    assert tokenizer("a head").input_ids == text.make_tokenizer(d.text for d in corpus.documents)("a head").input_ids  # fmt: skip

@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from headviz.analysis.metrics import METRICS
-from headviz.commands.ablate import answer, options, plan_of, sentence, write
+from headviz.commands.ablate import answer, sentence, write
 from headviz.commands.common import Terminal, writable
+from headviz.commands.plan import options, plan_of
 from headviz.errors import BadInput, lookup
 
 if TYPE_CHECKING:  # scipy takes half a second to import: only for who asks

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from headviz.cli import main
+from headviz.settings import settings
 from tests.checkpoints import save
 
 PROSE = "attention heads differ. some of them do nothing at all, and nobody noticed it for years.\n\n" * 40
@@ -52,7 +53,9 @@ def test_a_head_set_comes_back_from_a_file(asked, tmp_path):
     tree = read(first)
     heads.write_text(json.dumps({"model": "tiny", "heads": tree["heads"]}))
     assert main(["ablate", *asked, "--heads", str(heads), "--out", str(second)]) == 0
-    assert read(second)["ablated"] == tree["ablated"]
+    again = read(second)
+    assert again["ablated"] == tree["ablated"]
+    assert (again["metric"], again["chosen_by"], again["share_asked"]) == (None, "heads.json", None)
 
 
 def test_the_papers_rule_per_input(asked, tmp_path):
@@ -71,18 +74,119 @@ def test_sweep_writes_a_row_a_share(asked, tmp_path):
     assert [row["share_off"] for row in read(out)["rows"]] == [0.25, 0.5]
 
 
+@pytest.fixture
+def questions(asked, tmp_path):
+    """The same model and text to choose on, measured on questions of our own."""
+    rows = [
+        {"question": f"what is {i}", "choices": ["a head", "a token"], "answer": i % 2, "subject": subject}
+        for subject in ("heads", "tokens") for i in range(3)
+    ]  # fmt: skip
+    path = tmp_path / "q.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    start = asked.index("--text")
+    rest = [*asked[:start], *asked[asked.index("--chosen-on") :]]
+    return [*rest, "--target", "own", "--questions", str(path), "--shots", "0", "--scoring", "text"]
+
+
+def test_questions_of_ones_own_one_by_one(questions, tmp_path):
+    out = tmp_path / "r.json"
+    more = ["--share", "0.25", "--per-question", "--subjects", "heads, tokens", "--half", "first"]
+    assert main(["ablate", *questions, *more, "--out", str(out)]) == 0
+    tree = read(out)
+    assert tree["measured_on"]["half"] == "first"
+    assert tree["n"] == len(tree["questions"]) == 4, "two of three in each subject"
+    assert {one["subject"] for one in tree["questions"]} == {"heads", "tokens"}
+
+
+def test_the_papers_protocol_chooses_on_what_it_measures(questions, tmp_path):
+    out = tmp_path / "r.json"
+    more = ["--mode", "per-input", "--chosen-on", "measured", "--share", "0.25"]
+    where = questions.index("--chosen-on")
+    asked = [*questions[:where], "--quiet", *questions[questions.index("--target") :]]
+    assert main(["ablate", *asked, *more, "--out", str(out)]) == 0
+    tree = read(out)
+    assert tree["chosen_on"] == tree["measured_on"]
+    assert tree["same_inputs"] is True
+    assert tree["replace"] == "zero"
+
+
+def test_the_other_end_and_a_threshold(asked, tmp_path):
+    out = tmp_path / "r.json"
+    found = {}
+    for more in ((), ("--turned",)):
+        assert main(["ablate", *asked, "--metric", "ahon", "--share", "0.5", *more, "--out", str(out)]) == 0
+        found[more] = {tuple(head) for head in read(out)["heads"]}
+    assert not found[()] & found["--turned",]
+    assert main(["ablate", *asked, "--metric", "ahon", "--threshold", "1e9", "--out", str(out)]) == 0
+    tree = read(out)
+    assert (tree["share_off"], tree["share_asked"], tree["threshold"]) == (1.0, None, 1e9)
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
         (["--share", "25"], "between 0 and 1"),
         (["--metric", "ahno"], "Did you mean"),
         (["--heads", "missing.json"], "missing.json cannot be read"),
-        (["--per-question"], "goes with questions"),
-        (["--target", "own"], "--questions FILE"),
-        (["--target", "quiz", "--subjects", "animal"], "Did you mean 'animals'"),
-        (["--target", "mmlu"], "MMLU"),
+        (["--per-question"], "--target loss measures text, and --per-question would choose questions"),
+        (["--half", "first", "--subjects", "a"], "--half, --subjects would choose questions"),
+        (
+            ["--target", "quiz"],
+            "--target quiz measures questions, and --inputs, --text, --tokens would choose text",
+        ),
+        (["--mode", "per-input", "--by", "group"], "--by cannot be used"),
+        (["--mode", "per-input", "--replace", "mean"], "replaced by zero only"),
+        (["--share", "0.1", "--threshold", "2"], "--share and --threshold both say how many"),
+        (["--chosen-on", "measured"], "--chosen-inputs, --chosen-tokens cannot be used"),
+        (["--threshold", "1", "--per-layer"], "cannot be equal per layer"),
     ],
 )
 def test_bad_input_is_one_sentence(asked, tmp_path, capsys, more, said):
     assert main(["ablate", *asked, *more, "--out", str(tmp_path / "r.json")]) == 2
     assert said.lower() in capsys.readouterr().err.lower()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--target", "own"], "--questions FILE"),
+        (["--target", "quiz", "--subjects", "animal"], "Did you mean 'animals'"),
+        (["--target", "quiz", "--per-subject", "1", "--half", "second"], "No question of quiz is left"),
+        (["--target", "mmlu"], "MMLU"),
+        (["--target", "quiz", "--questions", "q.csv"], "--questions goes with --target own, not with quiz"),
+        (["--target", "quiz", "--chosen-on", "measured", "--replace", "mean"], "Use --replace zero"),
+    ],
+)
+def test_bad_questions_are_one_sentence(tmp_path, capsys, monkeypatch, more, said):
+    monkeypatch.setenv("HEADVIZ_MMLU", str(tmp_path / "none"))
+    settings.cache_clear()
+    assert main(["ablate", *more, "--quiet", "--out", str(tmp_path / "r.json")]) == 2
+    settings.cache_clear()
+    assert said.lower() in capsys.readouterr().err.lower()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("a,b\n1,2\n", "Row 1 of q.csv has no column 'question'. Its columns: a, b"),
+        ("question,choices,answer\n", "holds no questions"),
+    ],
+)
+def test_a_csv_that_is_no_set_of_questions(tmp_path, capsys, content, said):
+    path = tmp_path / "q.csv"
+    path.write_text(content)
+    out = str(tmp_path / "r.json")
+    assert main(["ablate", "--target", "own", "--questions", str(path), "--quiet", "--out", out]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_head_set_of_another_model(asked, tmp_path, capsys):
+    path = tmp_path / "heads.json"
+    path.write_text(json.dumps({"model": "gpt2", "heads": [[0, 0]]}))
+    assert main(["ablate", *asked, "--heads", str(path), "--out", str(tmp_path / "r.json")]) == 2
+    assert "The head set is for gpt2, not for tiny" in capsys.readouterr().err
+    assert (
+        main(["ablate", *asked, "--heads", str(path), "--share", "0.1", "--out", str(tmp_path / "r.json")])
+        == 2
+    )
+    assert "with which --share cannot be used" in capsys.readouterr().err

@@ -22,8 +22,8 @@ def asking(asked, tmp_path):  # noqa: F811
     """The same on questions of our own."""
     file = tmp_path / "q.jsonl"
     file.write_text(QUESTIONS)
-    text = asked.index("--text")
-    rest = [*asked[:text], *asked[text + 2 :]]
+    text, on = asked.index("--text"), asked.index("--chosen-on")
+    rest = [*asked[:text], *asked[on:]]
     return [*rest, "--target", "own", "--questions", str(file), "--shots", "0", "--scoring", "text"]
 
 

@@ -1,0 +1,97 @@
+"""`Open` on a job: the view asks for the very same again."""
+
+import dataclasses
+
+import pytest
+
+from headviz.data.questions import MMLU_SUBJECTS
+from headviz.reopen import of_request
+from headviz.types import (
+    Ablation,
+    DataRef,
+    GradientRequest,
+    MapRequest,
+    MeasureRequest,
+    ModelRef,
+    PromptScoreRequest,
+    QuestionsRef,
+)
+from headviz.view import VIEW, read_url, written
+
+MODEL = ModelRef(source="bundled", name="smollm2", revision="b" * 64, dtype="float32")
+TEXT = DataRef(corpus="docstrings", revision="a" * 64, inputs=5, tokens=40, seed=3)
+TRAIN = dataclasses.replace(TEXT, part="train")
+QUIZ = QuestionsRef(
+    source="quiz", revision="c" * 64, subjects=("animals", "art"), per_subject=4, seed=2, half="first", shots=1,
+    scoring="text", chat=True,
+)  # fmt: skip
+SET = Ablation(mode="static", heads=((3, 0), (3, 4), (5, 1)))
+
+
+def reopened(off: Ablation, **on):
+    return of_request(MeasureRequest(model=MODEL, ablation=off, **(on or {"text": TEXT})))
+
+
+def test_a_set_comes_back_as_heads_by_hand():
+    values = reopened(SET)
+    assert (values["pick"], values["picked"], values["mode"]) == ("hand", "3:0,4;5:1", "static")
+    assert (values["target"], values["corpus"], values["inputs"], values["seed"]) == (
+        "loss",
+        "docstrings",
+        5,
+        3,
+    )
+    assert reopened(Ablation())["picked"] == ""
+
+
+def test_questions_come_back_with_all_that_is_asked():
+    values = reopened(SET, questions=QUIZ)
+    wanted = {
+        "target": "quiz", "subjects": "animals,art", "each": 4, "seed": 2, "half": "first", "shots": "1",
+        "scoring": "text", "template": True, "questions": "",
+    }  # fmt: skip
+    assert {name: values[name] for name in wanted} == wanted
+    own = dataclasses.replace(QUIZ, source="own", subjects=("x",))
+    assert reopened(SET, questions=own)["questions"] == "c" * 64
+    mmlu = dataclasses.replace(QUIZ, source="mmlu", subjects=MMLU_SUBJECTS)
+    assert reopened(SET, questions=mmlu)["subjects"] == "", "all of them"
+
+
+@pytest.mark.parametrize(
+    ("means_on", "on", "chosen"),
+    [
+        (TRAIN, {"text": TEXT}, {"chosen": "docstrings", "chosen_part": "train", "chosen_inputs": 5}),
+        (TEXT, {"text": TEXT}, {"chosen": "measured"}),
+        (TRAIN, {"questions": QUIZ}, {"chosen": "left", "part": "train", "inputs": 5, "seed": 2}),
+    ],
+)
+def test_the_text_of_the_means_comes_back(means_on, on, chosen):
+    values = reopened(dataclasses.replace(SET, replace="mean", means_on=means_on), **on)
+    assert {name: values[name] for name in chosen} == chosen
+
+
+def test_the_papers_rule_comes_back_as_its_threshold():
+    values = reopened(Ablation(mode="per-input", metric="awft", threshold=0.4, turned=True))
+    wanted = {"mode": "per-input", "metric": "awft", "strict": "value", "cut": 0.4, "turned": True}
+    assert {name: values[name] for name in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        MeasureRequest(model=MODEL, text=TEXT, ablation=SET),
+        MeasureRequest(model=MODEL, questions=QUIZ, ablation=Ablation(mode="random-per-input", rate=0.1)),
+        PromptScoreRequest(model=MODEL, questions=QUIZ),
+        GradientRequest(model=MODEL, data=TEXT),
+        MapRequest(model=MODEL, text=TEXT),
+    ],
+)
+def test_what_comes_back_can_stand_in_a_url(request_):
+    values = of_request(request_)
+    assert set(values) <= set(VIEW)
+    back, ignored = read_url({n: t for n, t in written(values, "ablation", defaults=True).items() if t})
+    assert ignored == []
+    shown = {name for name in values if "ablation" in (VIEW[name].pages or "ablation")}
+    assert {name: back.get(name, VIEW[name].default) for name in shown} == {
+        name: values[name] for name in shown
+    }

@@ -99,6 +99,8 @@ def test_a_written_checkpoint_is_shown_with_its_path_and_speeds(plan, table, no_
     assert "3.716 → 4.167 nats" in said(app)
     speeds = next(frame.value for frame in app.dataframe if "" in frame.value)
     assert list(speeds["after"]) == ["220 [215, 230]", "12.5 [12.0, 13.0]"]
+    (link,) = app.get("link_button")
+    assert link.proto.url == f"heads?model={folder.name}&dtype=bfloat16"
     shutil.rmtree(folder)
     app = open_page(look="take")
     assert "its folder was removed since" in said(app)

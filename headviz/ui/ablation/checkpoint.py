@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from statistics import median
+from urllib.parse import urlencode
 
 import streamlit as st
 
@@ -120,15 +121,12 @@ def _report(report: CheckpointReport, folder: str) -> None:
         )
     for note in report.provenance.notes:
         st.caption(f"{note[:1].upper()}{note[1:]}.")
-    if st.button(
+    st.link_button(
         "Look at its heads",
-        key=f"open_{report.name}",
+        "heads?" + urlencode({"model": report.name, "dtype": report.provenance.request["model"]["dtype"]}),
         width="stretch",
-        on_click=_choose,
-        args=(report.name,),
-        help="Chooses it as the model at the left, where it stays on offer, and opens the Heads page.",
-    ):
-        st.switch_page("pages/heads.py")
+        help="Opens the Heads page with it as the model, in a new tab; it stays on offer in the list of models.",
+    )
     with st.expander(f"{len(report.files)} files, with their sha256"):
         st.dataframe(
             [
@@ -137,11 +135,6 @@ def _report(report: CheckpointReport, folder: str) -> None:
             ],
             hide_index=True,
         )
-
-
-def _choose(name: str) -> None:
-    ui.put("model", name)
-    ui.put("revision", "")
 
 
 def _spread(values: tuple[float, ...]) -> str:

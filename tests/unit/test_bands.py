@@ -42,9 +42,10 @@ def inputs_of(tokens):
 
 
 def table(loaded, inputs, **found):
+    found = found or band_masses.masses(loaded, inputs)  # which must cope with the padding by itself
     inputs = band_masses.aligned(inputs)
     return Bands(
-        **(found or band_masses.masses(loaded, inputs)),
+        **found,
         lengths=inputs.lengths,
         cluster=inputs.cluster,
         documents=inputs.documents,

@@ -141,7 +141,7 @@ def answer_each(
     shape, inputs = loaded.geometry, as_inputs(rows)
     off = np.zeros((len(rows), shape.layers, shape.heads), bool)
     with each_alone(loaded, switch, watch) as watching:
-        for batch in batches(inputs.lengths, shape, loaded.device, available(loaded.device)):
+        for batch in batches(inputs.lengths, shape, loaded.device, available(loaded.device), soon=True):
             answers.report(watch)
             if (before := kept.get(batch)) is None:
                 hidden = run_batch(watching, switch, inputs, batch, loaded)  # (B, T, M)

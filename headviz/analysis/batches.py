@@ -10,17 +10,21 @@ _TOKENS = {"cpu": 4096, "cuda": 16384}  # more at once is no faster
 _SHARE = 0.25  # of the available memory that activations may take
 
 
-def batches(lengths: np.ndarray, geometry: Geometry, device: str, available: int) -> list[np.ndarray]:
+def batches(
+    lengths: np.ndarray, geometry: Geometry, device: str, available: int, *, soon: bool = False
+) -> list[np.ndarray]:
     """Indices of the inputs of each batch, longest inputs first: too little memory then shows at once.
 
     lengths (N,) tokens; device "cpu", "cuda:0" …; available: free bytes on it. A batch holds at least one input.
+    soon: the first batch is an eighth of the others, so that a page that counts up has a first figure soon
     """
     most = _TOKENS.get(device.partition(":")[0], _TOKENS["cpu"])
     room = max(1, min(most, int(available * _SHARE) // bytes_per_token(geometry)))
     order = np.argsort(-lengths, kind="stable")
     found: list[list[int]] = []
     for index in order:
-        if found and lengths[found[-1][0]] * (len(found[-1]) + 1) <= room:  # padded to the first, the longest
+        limit = room // 8 if soon and len(found) == 1 else room
+        if found and lengths[found[-1][0]] * (len(found[-1]) + 1) <= limit:  # padded to the first, the longest
             found[-1].append(int(index))
         else:
             found.append([int(index)])

@@ -93,7 +93,7 @@ def _text_losses(request: MeasureRequest, loaded: Any, resources: Any, started: 
     done, doing = 0, "measuring loss"
     kept = getattr(resources, "kept", KeepsNothing())
     with torch.inference_mode(), each_alone(loaded, switch, watch) as watching:
-        for batch in batches(inputs.lengths, shape, loaded.device, available(loaded.device)):
+        for batch in batches(inputs.lengths, shape, loaded.device, available(loaded.device), soon=True):
             watch.step(doing, done, N, "inputs")
             if (before := kept.get(batch)) is None:
                 hidden = run_batch(watching, switch, inputs, batch, loaded)  # (B, T, M)

@@ -242,3 +242,5 @@ def test_batches_hold_every_input_once_alike_in_length_and_within_memory():
     assert [len(batch) for batch in batches(lengths, shape, "cpu", 0)] == [1] * 6  # never less than one
     assert len(batches(np.full(100, 512), shape, "cpu", 1 << 40)[0]) == 8  # 4096 tokens
     assert len(batches(np.full(100, 512), shape, "cuda:1", 1 << 40)[0]) == 32
+    sizes = [len(batch) for batch in batches(np.full(100, 256), shape, "cpu", 1 << 40, soon=True)]
+    assert sizes == [2, 16, 16, 16, 16, 16, 16, 2]  # a first figure after 512 tokens

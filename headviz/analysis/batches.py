@@ -24,7 +24,7 @@ def batches(
     found: list[list[int]] = []
     for index in order:
         limit = room // 8 if soon and len(found) == 1 else room
-        if found and lengths[found[-1][0]] * (len(found[-1]) + 1) <= limit:  # padded to the first, the longest
+        if found and lengths[found[-1][0]] * (len(found[-1]) + 1) <= limit:  # padded to the longest
             found[-1].append(int(index))
         else:
             found.append([int(index)])

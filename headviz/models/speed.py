@@ -12,7 +12,7 @@ from transformers import DynamicCache
 
 from headviz.types import Watch
 
-TURNS = 3
+TURNS = 5
 
 
 def take_turns(
@@ -21,33 +21,43 @@ def take_turns(
     """(reading, writing): for each model, tokens a second in each of TURNS turns, after one turn that does not count.
 
     prompt (1, P): token ids, read at once; then `new` tokens follow, the likeliest each time. The models are on one device
-    and run as transformers runs them; the machine's other work disturbs all of them alike.
+    and run as transformers runs them. They take turns token by token, and who comes first changes, so that the machine's
+    other work disturbs all of them alike.
     """
     reading: list[list[float]] = [[] for _ in models]
     writing: list[list[float]] = [[] for _ in models]
     with torch.inference_mode():
         for turn in range(TURNS + 1):
-            for number, model in enumerate(models):
-                watch.step("timing", turn * len(models) + number, (TURNS + 1) * len(models), "runs")
-                read, wrote = _one(model, prompt, new, watch)
-                if turn:
-                    reading[number].append(prompt.shape[1] / read)
-                    writing[number].append(new / wrote)
+            watch.step("timing", turn, TURNS + 1, "turns")
+            order = range(len(models)) if turn % 2 else reversed(range(len(models)))
+            read, wrote = _turn(models, list(order), prompt, new, watch)
+            for number in range(len(models)) if turn else ():
+                reading[number].append(prompt.shape[1] / read[number])
+                writing[number].append(new / wrote[number])
     return reading, writing
 
 
-def _one(model: Any, prompt: Tensor, new: int, watch: Watch) -> tuple[float, float]:
-    """Seconds to read the prompt, and to write `new` tokens after it."""
-    started = _now(prompt)
-    kept = DynamicCache(config=model.config)
-    seen = model(input_ids=prompt, use_cache=True, cache=kept, logits_to_keep=1)
-    read = _now(prompt) - started
-    started = _now(prompt)
-    for _ in range(new):
+def _turn(
+    models: Sequence[Any], order: list[int], prompt: Tensor, new: int, watch: Watch
+) -> tuple[list[float], list[float]]:
+    """For each model, seconds to read the prompt, and to write `new` tokens after it."""
+    read, wrote = [0.0] * len(models), [0.0] * len(models)
+    caches = [DynamicCache(config=model.config) for model in models]
+    tokens: list[Any] = [None] * len(models)
+
+    def run(number: int, ids: Tensor) -> float:
         watch.check()
-        token = seen.logits[:, -1:].argmax(-1)  # (1, 1)
-        seen = model(input_ids=token, use_cache=True, cache=kept)
-    return read, _now(prompt) - started
+        started = _now(prompt)
+        seen = models[number](input_ids=ids, use_cache=True, cache=caches[number], logits_to_keep=1)
+        tokens[number] = seen.logits[:, -1:].argmax(-1)  # (1, 1)
+        return _now(prompt) - started
+
+    for number in order:
+        read[number] = run(number, prompt)
+    for _ in range(new):
+        for number in order:
+            wrote[number] += run(number, tokens[number])
+    return read, wrote
 
 
 def _now(where: Tensor) -> float:

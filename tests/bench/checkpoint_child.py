@@ -74,8 +74,6 @@ def measured(case: str, place: Path) -> dict:
         ],
         "before": round(report.parameters_before / 1e6, 1),
         "after": round(report.parameters_after / 1e6, 1),
-        "difference": report.difference,
-        "rounding": report.rounding,
     }
 
 

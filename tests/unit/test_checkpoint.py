@@ -271,8 +271,8 @@ def test_the_job_writes_compares_and_reports(bench):
     assert abs(report.loss_after - report.loss_before) > 1e-3
     assert report.parameters_after == report.parameters_before
     assert [(s.doing, len(s.before), len(s.after)) for s in report.speeds] == [
-        ("reading", 3, 3),
-        ("writing", 3, 3),
+        ("reading", 5, 5),
+        ("writing", 5, 5),
     ]
     assert report.provenance.request["heads"] == [list(pair) for pair in OFF]
     assert unpack(pack(report)) == report

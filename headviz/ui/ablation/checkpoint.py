@@ -114,7 +114,7 @@ def _report(report: CheckpointReport, folder: str) -> None:
             hide_index=True,
             column_config={
                 "before": st.column_config.TextColumn(
-                    "tokens/s, model", help="Median of three turns [slowest, fastest]; both took turns."
+                    "tokens/s, model", help="Median of five turns [slowest, fastest]; both took turns."
                 ),
                 "after": st.column_config.TextColumn("checkpoint"),
             },

@@ -157,7 +157,7 @@ class Parameter:
 
 PANELS = ("distribution", "scores", "layers", "ranking", "inputs", "take")
 
-LOOKS = ("curve", "subjects", "order", "text", "take")  # panels of the ablation page
+LOOKS = ("curve", "scores", "models", "subjects", "order", "text", "take")  # panels of the ablation page
 TARGETS = ("loss", "quiz", "mmlu", "own")
 PROMPT = "Once upon a time there was a small robot who"
 SHOTS = ("auto", "0", "1", "2", "3", "4", "5")

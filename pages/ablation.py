@@ -12,7 +12,7 @@ from headviz.charts import heatmap, tables
 from headviz.data import corpora
 from headviz.errors import HeadvizError
 from headviz.types import ScoreTable
-from headviz.ui.ablation import alone, curve, order, shown, subjects, take, text
+from headviz.ui.ablation import alone, curve, models, order, scores, shown, subjects, take, text
 from headviz.ui.ablation.controls import controls, settle, share_slider, strictness
 from headviz.ui.ablation.costs import costs
 from headviz.ui.ablation.hand import by_hand, clicked, edit
@@ -23,6 +23,8 @@ from headviz.view import parse_head
 # Name in the URL → title, and what draws it from the measurements and the scores that chose.
 PANELS = {
     "curve": ("Curve", curve.panel),
+    "scores": ("Scores", scores.panel),
+    "models": ("Models", models.panel),
     "subjects": ("Subjects", subjects.panel),
     "order": ("Each head alone", alone.panel),
     "text": ("Side by side", text.panel),
@@ -129,6 +131,8 @@ def draw_map(work: Measurements, table: ScoreTable) -> None:
             provenance=note,
             title=f"Beyond the threshold of {row.symbol}, share of the inputs that chose",
         )
+    if by_hand():
+        figure.update_layout(dragmode="select", clickmode="event+select")  # a drag is a box that takes many
     ui.chart(
         figure,
         key="map",

@@ -69,7 +69,7 @@ def test_tolerance_is_a_line_in_each_panel():
     figure = cost_curve(POINTS, tolerance=-1, now=0.1, unit="points", what="change in accuracy")
     assert [s.name for s in figure.layout.shapes] == ["tolerance", "now", "tolerance", "now"]
     assert {s.y0 for s in figure.layout.shapes if s.name == "tolerance"} == {-1}
-    assert sum("tolerance −1.00 points" in a.text for a in figure.layout.annotations) == 1
+    assert sum(trace.name == "tolerance −1 points" for trace in figure.data) == 1, "named once, in the legend"
 
 
 def test_without_points_there_are_axes_and_no_line():
@@ -97,3 +97,11 @@ def test_scores_have_the_same_colour_everywhere_and_never_colour_alone():
 def test_what_was_not_measured_here_is_dashed():
     figure = cost_curve(POINTS[:2], lines=[line("ahon_ln", dashed=True)], **SAID)
     assert named(figure)["ahon_ln"].line.dash == "dash"
+
+
+def test_a_long_legend_gets_rows_above_the_panels():
+    short = score_curves([line("ahon_ln")], **SAID).layout
+    many = score_curves(
+        [line(name) for name in ("ahon_ln", "awft_ln", "aeqd_ln", "avvn_ln", "ftvvn_ln", "lthon_ln")], **SAID
+    ).layout
+    assert many.height - short.height == many.margin.t - short.margin.t == 19

@@ -1,0 +1,359 @@
+"""Curve, scores and models on the ablation page: what stands there is what the stored measurements say."""
+# ruff: noqa: F811 (fixtures that are imported have the names of arguments)
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headviz.analysis import ablation, sweeps
+from headviz.analysis.ablation import Plan
+from headviz.analysis.published import SOURCE, TABLE2
+from headviz.analysis.tolerance import change_within
+from headviz.data import questions
+from headviz.jobs import local, many
+from headviz.jobs.kinds import job_digest
+from headviz.settings import settings
+from headviz.types import MeasureRequest, QuestionScores, TextLosses, plain
+from tests.fakes import fake_provenance
+from tests.pages.conftest import figure, open_app, said
+from tests.pages.test_ablation import built_train, plan  # noqa: F401
+
+RESULTS = Path(__file__).parents[3] / "shared" / "data" / "inactive_heads" / "results.csv"
+published = pytest.mark.skipif(not RESULTS.exists(), reason="the paper's results.csv is not on this machine")
+TOTAL = 270
+
+
+def losses(request: MeasureRequest, shift: float, off: float = 0.0, tilt: float = 0.0) -> TextLosses:
+    """24 documents that lose `shift` nats a token, those of the second half `tilt` more."""
+    rng = np.random.default_rng(0)
+    predicted = np.full(24, 63, np.int32)
+    return TextLosses(
+        loss=predicted * (3.5 + rng.normal(0, 0.3, 24) + shift + tilt * (np.arange(24) % 2)),
+        predicted=predicted,
+        by_position=np.full(63, 3.5),
+        cluster=np.arange(24, dtype=np.int32),
+        documents=tuple(f"d{i}" for i in range(24)),
+        off_share=np.full(24, off, np.float32),
+        off_sets={"distinct": 3.0, "overlap_within": 0.5, "overlap_between": 0.4},
+        provenance=dataclasses.replace(fake_provenance(), request=plain(request), seconds=2.0),
+    )
+
+
+def put(request: MeasureRequest, shift: float, **more) -> None:
+    local.store().put(job_digest(request), losses(request, shift, **more))
+
+
+def measure(
+    plan: Plan,
+    table,
+    cost,
+    metric="ahon_ln",
+    shares=(0.05, 0.1, 0.2, 0.3),
+    kinds=("zero", "mean"),
+    tilt=0.0,
+):
+    """Store a whole curve: `cost` of the achieved share; returns [(share, cost)] of it."""
+    put(ablation.measuring(plan, None), 0.0)
+    there = []
+    for share in shares:
+        for kind in kinds:
+            here = dataclasses.replace(plan, metric=metric, share=share, replace=kind)
+            off = ablation.chosen(here, table)
+            put(ablation.measuring(here, off), cost(off.share), tilt=tilt)
+        there.append((off.share, cost(off.share)))
+    return there
+
+
+def open_page(**parameters):
+    app = open_app(**parameters)
+    app.switch_page("pages/ablation.py")
+    app.run()
+    assert not app.exception
+    return app
+
+
+def rows(app, column):
+    """The table that has this column."""
+    return next(frame.value for frame in app.dataframe if column in frame.value.columns)
+
+
+def queued() -> list[MeasureRequest]:
+    return [job.request for job in local.list_jobs() if job.kind == "measure" and job.state == "queued"]
+
+
+# -------------------------------------------------------------------------------------------------------- curve
+
+
+def test_every_measured_point_is_on_the_curve_and_the_share_is_in_words(plan, table, no_worker):
+    there = measure(plan, table, lambda share: share * share, shares=(0.05, 0.123, 0.2, 0.3))
+    app = open_page()
+    line = next(t for t in figure(app, "curve")["data"] if t["name"] == "replaced by zero")
+    np.testing.assert_allclose(line["x"], [0, *(share for share, _ in there)])
+    np.testing.assert_allclose(line["y"], [0, *(cost for _, cost in there)], atol=1e-9)
+    edge = change_within(*zip(*there, strict=True), 0.05, worse="higher")
+    words = f"largest share within 0.05 nats: **{100 * edge.share:.1f}%** (last measured inside 20.0%, first outside 30.0%)"
+    assert words in said(app)
+    assert words in said(open_page(nats="0.05"))
+    assert "**at least 30.0%**" in said(open_page(nats="0.5")), "never outside"
+
+
+def test_a_curve_that_comes_back_is_not_settled(plan, table, no_worker):
+    costs = {14: 0.0, 27: 0.2, 54: 0.2, 81: 0.0}
+    measure(plan, table, lambda share: costs[round(share * TOTAL)])
+    assert "**not settled**" in said(open_page())
+
+
+def test_random_heads_stand_at_every_share_where_they_were_measured(plan, table, no_worker):
+    measure(plan, table, lambda share: share)
+    for share in (0.1, 0.3):
+        here = dataclasses.replace(plan, share=share, draws=3)
+        for kind, several in ablation.controls(here, ablation.chosen(here, table)).items():
+            for number, one in enumerate(several):
+                put(one, (2 if kind == "uniform" else 1) * share + 0.01 * number)
+    drawn = {t["name"]: t for t in figure(open_page(), "curve")["data"] if t["name"].startswith("random")}
+    np.testing.assert_allclose(drawn["random heads"]["x"], [0, 0.1, 0.3])
+    np.testing.assert_allclose(drawn["random heads"]["y"], [0, 0.21, 0.61], atol=1e-9)
+    np.testing.assert_allclose(drawn["random, layer by layer"]["y"], [0, 0.11, 0.31], atol=1e-9)
+
+
+def test_the_papers_rule_has_a_curve_of_its_own(plan, table, no_worker):
+    measure(plan, table, lambda share: share)
+    for share in (0.1, 0.2):
+        here = dataclasses.replace(plan, mode="per-input", share=share)
+        put(ablation.measuring_per_input(here, table), 0.4, off=share + 0.01)
+    (line,) = (
+        t for t in figure(open_page(mode="per-input"), "curve")["data"] if t["name"] == "replaced by zero"
+    )
+    np.testing.assert_allclose(line["x"], [0, 0.11, 0.21], atol=1e-6)
+    static = next(t for t in figure(open_page(), "curve")["data"] if t["name"] == "replaced by zero")
+    assert len(static["x"]) == 5
+
+
+def test_measure_inside_goes_on_by_itself_until_the_bracket_is_narrow(plan, table, no_worker):
+    measure(plan, table, lambda share: share, shares=(0.02, 0.2), kinds=("zero",))
+    measure(plan, table, lambda share: share / 2, shares=(0.02, 0.2), kinds=("mean",))
+    app = open_page(nats="0.07")
+    app.button(key="measure_inside").click().run()
+    for _ in range(12):
+        waiting = queued()
+        if not waiting:
+            break
+        assert len(waiting) <= 2, "one at a time for zero and for the mean"
+        assert "Measuring inside" in said(app)
+        for request in waiting:
+            share = len(request.ablation.heads) / TOTAL
+            put(request, share if request.ablation.replace == "zero" else share / 2)
+            local.withdraw(job_digest(request), app.session_state.headviz_holder)
+        app.run()
+        assert not app.exception
+    assert "Measuring inside" not in said(app)
+    line = next(t for t in figure(app, "curve")["data"] if t["name"] == "replaced by zero")
+    inside = max(x for x in line["x"] if x <= 0.07)
+    outside = min(x for x in line["x"] if x > 0.07)
+    assert outside - inside < sweeps.NARROW
+    mean = next(t for t in figure(app, "curve")["data"] if t["name"] == "replaced by the mean")
+    assert min(x for x in mean["x"] if x > 0.14) - max(x for x in mean["x"] if x <= 0.14) < sweeps.NARROW
+
+
+def test_cancel_takes_back_what_has_not_begun(plan, table, no_worker):
+    measure(plan, table, lambda share: share)
+    app = open_page()
+    app.button(key="measure_curve").click().run()
+    assert len(queued()) > 50
+    app.button(key="cancel_sweep").click().run()
+    assert not app.exception
+    assert queued() == []
+    assert not [button for button in app.button if button.key == "cancel_sweep"]
+
+
+def test_the_whole_curve_says_what_it_costs_and_queues_it(plan, table, no_worker):
+    measure(plan, table, lambda share: share, shares=(0.2,))
+    app = open_page(scores="ahon_ln,awft", draws="2")
+    wanted = sweeps.sweep(dataclasses.replace(plan, draws=2), table, ["ahon_ln", "awft"])
+    missing = len(wanted) - 3
+    assert f"{missing:,} of {len(wanted):,}" in said(app)
+    assert "about 3" in said(app), "two seconds a run"
+    app.button(key="measure_curve").click().run()
+    assert not app.exception
+    there = {
+        ablation.measuring(dataclasses.replace(plan, replace=kind), ablation.chosen(plan, table))
+        for kind in ("zero", "mean")
+    }
+    assert set(queued()) == set(wanted[1:]) - there
+
+
+# ------------------------------------------------------------------------------------------------------- scores
+
+
+def test_scores_are_ranked_on_one_half_and_confirmed_on_the_other(plan, table, no_worker):
+    good = measure(plan, table, lambda share: share / 4, tilt=0.01)
+    measure(plan, table, lambda share: share, metric="awft", tilt=0.01)
+    app = open_page(look="scores", scores="ahon_ln,awft")
+    first, second = (
+        100 * change_within([s for s, _ in good], [c + tilt for _, c in good], 0.05, worse="higher").share
+        for tilt in (0.0, 0.01)
+    )
+    there = rows(app, "confirmed")
+    zero = there[there["in their place"] == "zero"]
+    assert list(zero["score"]) == ["AHON (LN)", "AWFT"]
+    np.testing.assert_allclose(zero[["chosen", "confirmed"]].iloc[0], [first, second])
+    assert (
+        f"**AHON (LN)** goes furthest on the first half of the documents, and on the second half confirms **{second:.1f}%**"
+        in said(app)
+    )
+    names = [t["name"] for t in figure(app, "score_curves")["data"] if "tolerance" not in t["name"]]
+    assert names == ["AHON (LN)", "AWFT"] * 2
+
+
+def test_random_heads_are_rows_of_the_ranking(plan, table, no_worker):
+    measure(plan, table, lambda share: share / 4)
+    measure(plan, table, lambda share: share, metric="awft")
+    here = dataclasses.replace(plan, share=0.1, draws=2)
+    for several in ablation.controls(here, ablation.chosen(here, table)).values():
+        for one in several:
+            put(one, 0.5)
+    there = rows(open_page(look="scores", scores="ahon_ln,awft"), "confirmed")
+    zero = there[there["in their place"] == "zero"]
+    assert list(zero["score"]) == ["AHON (LN)", "AWFT", "random, layer by layer as AHON (LN)", "random heads"]
+    assert zero["chosen"].iloc[3] == pytest.approx(1.0), "10% × 0.05 / 0.5"
+
+
+def test_one_score_is_no_ranking(plan, table, no_worker):
+    measure(plan, table, lambda share: share)
+    assert "only AHON (LN) is measured" in said(open_page(look="scores", scores="ahon_ln,awft"))
+
+
+# ---------------------------------------------------------------------------------------------------- questions
+
+
+def answers(request: MeasureRequest, right: float) -> QuestionScores:
+    """The first `right` of each subject's questions are answered rightly; the rest by a wrong choice."""
+    asked = questions.read_questions(request.questions, settings(), local.Silent()).items
+    subjects = request.questions.subjects
+    subject = np.array([subjects.index(one.subject) for one in asked], np.int32)
+    rank = np.concatenate([np.arange(n) / n for n in np.bincount(subject)])
+    answer = np.array([one.answer for one in asked], np.int32)
+    logprob = np.full((len(asked), 4), -3.0)
+    given = np.where(rank < right, answer, (answer + 1) % 4)
+    logprob[np.arange(len(asked)), given] = -1.0
+    return QuestionScores(
+        subjects=subjects,
+        subject=subject,
+        index=np.array([one.index for one in asked], np.int32),
+        answer=answer,
+        logprob=logprob,
+        length=np.ones((len(asked), 4), np.int32),
+        off_share=np.full(len(asked), 0.2, np.float32),
+        off_sets={},
+        provenance=dataclasses.replace(fake_provenance(), request=plain(request), seconds=2.0),
+    )
+
+
+@pytest.fixture
+def quizzed(plan):
+    """The plan on the bundled quiz, as the page asks it."""
+    asked = questions.resolve_questions("quiz", shots=0, scoring="text", settings=settings())
+    return dataclasses.replace(plan, text=None, questions=asked)
+
+
+def quiz(plan: Plan, table, rights: dict[float, float], before: float) -> None:
+    base = ablation.measuring(plan, None)
+    local.store().put(job_digest(base), answers(base, before))
+    for share, right in rights.items():
+        here = ablation.with_share(plan, share)
+        request = ablation.measuring(here, ablation.chosen(here, table))
+        local.store().put(job_digest(request), answers(request, right))
+
+
+def test_accuracy_is_counted_in_points(quizzed, table, no_worker):
+    quiz(quizzed, table, {0.1: 0.75, 0.2: 0.6}, 0.75)
+    app = open_page(target="quiz")
+    line = next(t for t in figure(app, "curve")["data"] if t["name"] == "replaced by zero")
+    assert line["y"][2] == pytest.approx(-15, abs=2)
+    assert "largest share within 1 point: **10." in said(app)
+    assert "first outside 20.0%" in said(app)
+
+
+def test_a_model_that_guesses_is_counted_by_log_probability(quizzed, table, no_worker):
+    quiz(quizzed, table, {0.1: 0.25, 0.2: 0.1}, 0.25)
+    app = open_page(target="quiz")
+    assert "The model is at chance on these questions" in said(app)
+    assert "log-probability of the right answer" in figure(app, "curve")["layout"]["yaxis"]["title"]["text"]
+    assert "largest share within 0.05 nats" in said(app)
+
+
+# ------------------------------------------------------------------------------------------------------- models
+
+
+def test_models_measured_here_stand_beside_the_published_ones(plan, table, no_worker):
+    there = measure(plan, table, lambda share: share)
+    other = dataclasses.replace(plan, model=dataclasses.replace(plan.model, name="other", dtype="float32"))
+    local.store().put(job_digest(ablation.scoring(other)), table)
+    measure(other, table, lambda share: share / 10, metric="awft", kinds=("zero",))
+    app = open_page(look="models")
+    mine = rows(app, "mode").set_index(["model", "in their place"])
+    edge = change_within(*zip(*there, strict=True), 0.05, worse="higher")
+    name = f"▶ {plan.model.name} · {plan.model.dtype}"
+    assert mine.loc[(name, "zero"), "ahon_ln"] == f"{100 * edge.share:.2f}%"
+    assert mine.loc[("other · float32", "zero"), "awft"] == "≥ 30.0%"
+    table2 = rows(app, "awft") if "which" in rows(app, "awft").columns else rows(app, "which")
+    assert len(table2) == len(TABLE2) == 14
+    assert dict(zip(table2["model"], table2["best"], strict=True))["Llama-3.1-8B"] == 17.11
+    assert SOURCE in said(app)
+
+
+# ------------------------------------------------------------------------------------------------------ overlay
+
+
+def overlay(app, data: bytes):
+    """As the upload's callback leaves it: AppTest has no files."""
+    app.session_state.published_csv = data
+    app.run()
+    assert not app.exception
+    return app
+
+
+@published
+def test_the_papers_file_is_drawn_as_it_is_in_its_own_chart(plan, table, no_worker):
+    measure(plan, table, lambda share: share)
+    app = overlay(open_page(), RESULTS.read_bytes())
+    app.selectbox(key="published_model").set_value("Llama-3.1-8B").run()
+    app.multiselect(key="published_scores").set_value(["ahon_ln", "awft"]).run()
+    assert not app.exception
+    drawn = [t for t in figure(app, "published")["data"] if "published" in t["name"]]
+    assert [t["line"]["dash"] for t in drawn] == ["dash", "dash"]
+    assert min(drawn[0]["y"]) < -1
+    assert "axes of its own" in said(app)
+    assert not [t for t in figure(app, "curve")["data"] if "published" in t["name"]]
+
+
+@pytest.mark.parametrize(("mode", "together"), [("per-input", True), ("static", False)])
+def test_a_published_curve_shares_axes_only_with_the_papers_rule(quizzed, table, no_worker, mode, together):
+    quiz(quizzed, table, {0.2: 0.6}, 0.75)
+    csv = b"model,score,share,acc\nm,ahon_ln,0,0.6\nm,ahon_ln,0.1,0.55\n"
+    app = overlay(open_page(target="quiz", mode=mode), csv)
+    app.multiselect(key="published_scores").set_value(["ahon_ln"]).run()
+    there = [t for t in figure(app, "curve")["data"] if "published" in t["name"]]
+    assert bool(there) == together
+    if together:
+        assert there[0]["y"] == pytest.approx([0, -5])
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [(b"a,b\n1,2\n", "no column for the score"), (b"", ""), (b"\xff\xfe", "not a CSV")],
+)
+def test_a_file_that_is_no_curve_is_a_sentence(plan, table, no_worker, data, says):
+    measure(plan, table, lambda share: share)
+    app = overlay(open_page(), data)
+    assert says in said(app)
+
+
+def test_nothing_is_computed_by_looking(plan, table, no_worker):
+    measure(plan, table, lambda share: share)
+    for look in ("curve", "scores", "models"):
+        open_page(look=look)
+    assert queued() == []
+    assert many.answered("measure", {})

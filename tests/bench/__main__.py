@@ -13,6 +13,7 @@ from tests.bench.rows import table
 BENCHES = {
     "score": "tests.bench.score",  # all scores against a plain forward pass and against output_attentions
     "ablate": "tests.bench.ablate",  # questions a second against lm-evaluation-harness and a plain loop
+    "sets": "tests.bench.sets",  # several head sets in one pass against one after another
     "alibi": "tests.bench.alibi",  # distance of bf16 ALiBi attention from float64, ours and the stock one
     "checkpoint": "tests.bench.checkpoint",  # tokens a second of a smaller checkpoint against its model
     "ui": "tests.bench.ui",  # from start to page, to the first map, to the second visit

@@ -34,7 +34,8 @@ REPLACED = ("zero", "mean")
 @dataclass(frozen=True)
 class Cost:
     """Change in loss, nats a token. For a score [low, high] is a 95% interval over documents; for random heads the
-    range over draws. better: random draws that cost no more than the score, by kind."""
+    range over draws. first: lowest layer with a head off, None for random heads; better: random draws that cost no more
+    than the score, by kind."""
 
     off: str
     replaced: str
@@ -44,6 +45,7 @@ class Cost:
     high: float
     heads: int
     inputs: int
+    first: int | None
     better: dict[str, int]
 
     def tree(self) -> dict[str, Any]:
@@ -64,6 +66,7 @@ def table(rows: list[Cost]) -> str:
         "change in loss, nats a token",
         "cheaper draws, anywhere",
         "in its layers",
+        "first layer",
     )
     body = []
     for row in rows:
@@ -74,6 +77,7 @@ def table(rows: list[Cost]) -> str:
                 row.replaced,
                 f"{fmt.signed(row.change)} [{fmt.number(row.low)}, {fmt.number(row.high)}]",
                 *("" if count is None else f"{count} of {DRAWS}" for count in beaten),
+                "" if row.first is None else str(row.first),
             )
         )
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ("---",) * len(head), *body))
@@ -112,7 +116,7 @@ def _scores(replaced: str) -> Iterator[Cost]:
         told = ablation.report(chosen, ablation.chosen(chosen, scores), before, after[metric], random)
         yield _row(METRICS[metric].symbol, replaced, told)
     for kind, band in told_bands(plan, off, before, drawn):
-        yield Cost(kind, replaced, told["baseline"], *band, off.count, told["n"], {})
+        yield Cost(kind, replaced, told["baseline"], *band, off.count, told["n"], None, {})
 
 
 def told_bands(plan: Plan, off: Any, before: Any, drawn: dict[str, list[Any]]) -> Iterator[tuple[str, tuple]]:
@@ -133,7 +137,9 @@ def _measured(plan: Plan, scores: Any) -> Any:
 def _row(symbol: str, replaced: str, told: dict[str, Any]) -> Cost:
     better = {kind: band["better"] for kind, band in told["random"].items()}
     ends = (told["change"], told["ci_low"], told["ci_high"])
-    return Cost(symbol, replaced, told["baseline"], *ends, told["heads_off"], told["n"], better)
+    return Cost(
+        symbol, replaced, told["baseline"], *ends, told["heads_off"], told["n"], told["heads"][0][0], better
+    )
 
 
 def _say(doing: str) -> None:

@@ -118,7 +118,7 @@ def _measure_inside(traces: Traces, work: Measurements, edges: dict[str, Toleran
 
 
 def _buttons(traces: Traces, work: Measurements, edges: dict[str, Tolerance | None]) -> None:
-    seconds = work.before.provenance.seconds
+    seconds = sweeping.seconds_a_run(work)
     left, right = st.columns(2)
     runs = sum(sweeps.halvings(edge) for edge in edges.values() if edge is not None)
     going = st.session_state.get("headviz_inside") is not None

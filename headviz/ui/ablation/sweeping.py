@@ -87,6 +87,13 @@ def _line(seen: many.Standing, asked: int) -> None:
 # -------------------------------------------------------------------------------------------------- whole curves
 
 
+def seconds_a_run(work: Measurements) -> float:
+    """What a run takes, from those on the page; the baseline counts only alone, because it may have loaded the model."""
+    there = list(work.there.values())
+    runs = [one for one in there if one is not work.before] or [work.before]
+    return sum(one.provenance.seconds for one in runs) / len(runs)
+
+
 def chosen_scores(work: Measurements) -> list[str]:
     """The scores of the view that this model has, the current one first."""
     wanted = [work.plan.metric, *ui.value("scores").split(",")]
@@ -104,7 +111,10 @@ def _sweep(plan: bytes, scores: str, metrics: tuple[str, ...], kinds: tuple[str,
 
 
 def whole_curve(work: Measurements, measured: Collection[str]) -> None:
-    """Choose scores; how many runs and how long; the button that queues them. measured: digests that are there."""
+    """Choose scores; how many runs and how long; the button that queues them. The baseline is there.
+
+    measured: digests of what is there
+    """
     wanted = [one for one in ui.value("scores").split(",") if one in work.table.metrics]
     st.session_state.setdefault("scores_box", wanted)
     left_, right = st.columns([3, 2], vertical_alignment="bottom")
@@ -123,20 +133,19 @@ def whole_curve(work: Measurements, measured: Collection[str]) -> None:
         canonical(plan), work.table.provenance.digest, metrics, tuple(work.plans), plan, work.table
     )
     missing = [one for key, one in requests.items() if key not in measured]
-    seconds = work.before.provenance.seconds if work.before is not None else 0.0
-    took = f", about {fmt.duration(len(missing) * seconds)}" if seconds and missing else ""
+    took = f", about {fmt.duration(len(missing) * seconds_a_run(work))}" if missing else ""
     right.button(
         "Measure the whole curve",
         key="measure_curve",
         width="stretch",
-        disabled=not missing or work.before is None,
+        disabled=not missing,
         on_click=queue,
         args=(missing,),
         help="Runs one after another; each is kept, whatever becomes of the rest, and points appear as they come in.",
     )
     st.caption(
         f"{fmt.count(len(missing), len(requests))} runs are missing{took}: {len(metrics)} scores at "
-        f"{len(sweeps.GRID)} shares, {' and '.join(work.plans)} in their place, {work.plan.draws} random draws of each kind."
+        f"{len(sweeps.GRID)} shares, {' and '.join(work.plans)} in their place, {work.plan.draws} random draw{'' if work.plan.draws == 1 else 's'} of each kind."
         if missing
         else f"All {len(requests):,} runs of the whole curve are measured."
     )

@@ -23,6 +23,7 @@ from headviz.analysis.paired import (
     at_chance,
     paired_change,
     paired_mean,
+    share_interval,
 )
 from headviz.errors import BadInput, lookup
 from headviz.types import (
@@ -334,12 +335,15 @@ def _on_questions(
     plan: Plan, main: PairedChange, before: QuestionScores, after: QuestionScores
 ) -> dict[str, Any]:
     scoring = plan.questions.scoring
+    right = int(correct(before, scoring).sum())
     log = paired_mean(right_logprob(before, scoring), right_logprob(after, scoring))
     over = "choices" if scoring == "text" else "vocabulary"
     return {
         "lost": main.lost,
         "gained": main.gained,
         "p": main.p,
+        "baseline_low": share_interval(right, main.n)[0],
+        "baseline_high": share_interval(right, main.n)[1],
         "at_chance": at_chance(correct(before, scoring), before.answer).at_chance,
         "logprob": {"baseline": log.baseline, "ablated": log.ablated, "change": log.change, "ci_low": log.low, "ci_high": log.high},
         "kl": float(answer_kl(_judged(before, scoring), _judged(after, scoring), over).mean()),

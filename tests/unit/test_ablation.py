@@ -213,6 +213,8 @@ def test_report_of_questions():
         plan(text=None, questions=QUIZ), ablation.chosen(plan(), TABLE), before, after, {"uniform": [after]}
     )
     assert tree["baseline"] == 0.75
+    # the exact interval of 30 right of 40
+    assert (tree["baseline_low"], tree["baseline_high"]) == pytest.approx((0.588, 0.873), abs=1e-3)
     assert tree["change"] == pytest.approx(-0.15)
     assert (tree["lost"], tree["gained"]) == (6, 0)
     assert tree["logprob"]["change"] < 0

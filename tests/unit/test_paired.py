@@ -19,7 +19,7 @@ from headviz.analysis.paired import (
     questions_needed,
     within_tolerance,
 )
-from headviz.analysis.paired.intervals import lower_bound, mcnemar_p, score_interval
+from headviz.analysis.paired.intervals import lower_bound, mcnemar_p, score_interval, share_interval
 from headviz.errors import BadInput
 
 
@@ -94,6 +94,14 @@ def test_score_interval_covers_at_every_true_rate():
                     low, high = score_interval(lost, gained, n)
                     covered += chance * (low <= gained_rate - lost_rate <= high)
         assert covered > 0.93
+
+
+def test_share_interval_leaves_a_fortieth_on_either_side():
+    low, high = share_interval(7, 10)
+    assert stats.binom.sf(6, 10, low) == pytest.approx(0.025)  # seven or more right
+    assert stats.binom.cdf(7, 10, high) == pytest.approx(0.025)  # seven or fewer
+    assert share_interval(0, 10)[0] == 0
+    assert share_interval(10, 10)[1] == 1
 
 
 def test_lower_bound_is_exact():

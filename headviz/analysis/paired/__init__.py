@@ -16,7 +16,7 @@ from headviz.analysis.paired.claims import (
     questions_needed,
     within_tolerance,
 )
-from headviz.analysis.paired.intervals import holm
+from headviz.analysis.paired.intervals import holm, share_interval
 from headviz.analysis.paired.kl import answer_kl
 from headviz.analysis.paired.many import ManyChanges, paired_means, sums_of
 from headviz.analysis.paired.means import MeanChange, paired_mean
@@ -38,6 +38,7 @@ __all__ = [
     "paired_mean",
     "paired_means",
     "questions_needed",
+    "share_interval",
     "sums_of",
     "within_tolerance",
 ]

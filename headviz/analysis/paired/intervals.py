@@ -46,6 +46,11 @@ def lower_bound(right: int, n: int, level: float = 0.95) -> float:
     return float(special.betaincinv(right, n - right + 1, 1 - level)) if right else 0.0
 
 
+def share_interval(right: int, n: int) -> tuple[float, float]:
+    """Two-sided 95% interval of a share from `right` of `n`, by Clopper and Pearson: exact, as `lower_bound`."""
+    return lower_bound(right, n, 0.975), 1 - lower_bound(n - right, n, 0.975)
+
+
 def score_interval(lost: float, gained: float, n: float, tail: float = 0.025) -> tuple[float, float]:
     """Interval of the change (gained − lost) / n that leaves `tail` on either side, by inverting Tango's score test.
 

@@ -15,7 +15,7 @@ from headviz.types import ScoreTable
 from headviz.ui.ablation import alone, curve, models, order, scores, shown, subjects, take, text
 from headviz.ui.ablation.controls import controls, settle, share_slider, strictness
 from headviz.ui.ablation.costs import costs
-from headviz.ui.ablation.hand import by_hand, clicked, edit
+from headviz.ui.ablation.hand import by_hand, clicked, draws_boxes, edit
 from headviz.ui.ablation.measurements import Measurements, sentence
 from headviz.ui.ablation.plan import is_small, plan_now
 from headviz.view import parse_head
@@ -131,13 +131,13 @@ def draw_map(work: Measurements, table: ScoreTable) -> None:
             provenance=note,
             title=f"Beyond the threshold of {row.symbol}, share of the inputs that chose",
         )
-    if by_hand():
-        figure.update_layout(dragmode="select", clickmode="event+select")  # a drag is a box that takes many
+    if by_hand() and draws_boxes():
+        figure.update_layout(dragmode="select")
     ui.chart(
         figure,
         key="map",
         on_select=clicked,
-        box=by_hand(),
+        box=by_hand() and draws_boxes(),
         name=f"headviz-off-{row.id}",
         alt="Map of the score, heads that are off hatched",
     )

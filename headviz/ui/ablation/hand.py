@@ -17,6 +17,11 @@ def by_hand() -> bool:
     return ui.value("pick") == "hand" and ui.value("mode") == "static"
 
 
+def draws_boxes() -> bool:
+    """Whether the pointer draws a box over many heads: with Streamlit's charts, either clicks or boxes select."""
+    return st.session_state.get("hand_box", False)
+
+
 def clicked() -> None:
     """A callback of the map: a click adds or removes a head, a box adds its heads, or removes them where all are off.
 
@@ -79,12 +84,18 @@ def hand_controls(model: ModelRef, table: ScoreTable) -> None:
     total = table.geometry.layers * table.geometry.heads
     st.markdown(
         f"**By hand**: {count} of {total} heads",
-        help="Click a head on the map to switch it off or on again; drag a box to switch off many.",
+        help="Click a head on the map to switch it off or on again; with Box, drag over many.",
     )
-    clear, file = st.columns([1, 1.3])
+    clear, file, box = st.columns([1, 1, 1], vertical_alignment="center")
     clear.button("Clear", on_click=put_set, args=((),), width="stretch", help="Switch every head on again.")
-    with file.popover("From a file", width="stretch"):
+    with file.popover("File", width="stretch"):
         file_loader(model, table)
+    box.toggle(
+        "Box",
+        key="hand_box",
+        help="Drag a box over the map to switch off every head in it; over heads that are all off, to switch them on. Clicks "
+        "do nothing meanwhile.",
+    )
 
 
 def file_loader(model: ModelRef, table: ScoreTable) -> None:

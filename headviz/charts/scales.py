@@ -244,7 +244,7 @@ def ticks(scale: Scale, ends: Limits, values: np.ndarray | None = None) -> tuple
         reach = int(np.floor(np.log2(high) + 1e-9))
         at = [2.0**k for k in range(-reach, reach + 1)]
         at = [low, *at, high] if high / at[-1] > 1.25 else at
-        texts = [_ratio_text(x) for x in at]
+        texts = [ratio_text(x) for x in at]
     elif scale.transform == "sqrt":
         at = [x for x in (0, 0.01, 0.1, 0.25, 0.5, 1.0) if low <= x <= high]
         texts = [fmt.tick(x) for x in at]
@@ -283,10 +283,10 @@ def _clipped_change(
 
 
 def _end_text(scale: Scale, value: float) -> str:
-    return _ratio_text(value) if scale.transform == "log2" else fmt.tick(value)
+    return ratio_text(value) if scale.transform == "log2" else fmt.tick(value)
 
 
-def _ratio_text(value: float) -> str:
+def ratio_text(value: float) -> str:
     inverse = 1 / value
     if value < 1 and np.isclose(inverse, round(inverse)):
         return f"1/{round(inverse)}"

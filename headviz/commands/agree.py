@@ -18,7 +18,7 @@ from headviz.commands.common import (
 )
 from headviz.commands.trees import tree
 from headviz.errors import BadInput
-from headviz.types import ScoreRequest, ScoreTable, SinkPlaces, SinkRequest
+from headviz.types import DataRef, ScoreRequest, ScoreTable, SinkPlaces, SinkRequest, Watch
 
 if TYPE_CHECKING:
     from headviz.analysis.agreement import Quadrants, Scored
@@ -44,6 +44,13 @@ def options(to: argparse.ArgumentParser) -> None:
         metavar="P",
         help="also find where attention goes among the first P tokens, 1 to 64 (default 0: do not)",
     )
+    add(
+        "--costs",
+        action="store_true",
+        help="also switch off the heads that one score alone calls inactive, each group by zero and by mean, beside random "
+        "heads, and measure the loss on the other part of the corpus (with --part train: on the held-out part)",
+    )
+    add("--draws", type=int, default=3, help="with --costs: random sets of each kind (default 3)")
     add("--quiet", action="store_true", help="no progress")
     add("--out", required=True, metavar="FILE", help="where to write: .json")
 
@@ -64,25 +71,90 @@ def run(args: argparse.Namespace) -> int:
         raise BadInput(f"--disputed {args.disputed}: a number of heads is 0 or more.")
     if args.sinks:
         check_positions(args.sinks)
+    if not 0 <= args.draws <= 100:
+        raise BadInput(f"--draws {args.draws}: a number of random sets lies between 0 and 100.")
     request = ScoreRequest(model=model_ref(args), data=data_ref(args))
     check_lengths(request.model, request.data)
-    watch = Terminal(args.quiet)
+    measured = _other_part(request.data) if args.costs else None
+    watch, places, costs = Terminal(args.quiet), None, None
     try:
         table = local.run_here(request, watch)
-        places = None
         if args.sinks:
             places = local.run_here(
                 SinkRequest(model=request.model, data=request.data, positions=args.sinks), watch
             )
+        if measured is not None:
+            costs = costs_of(request, table, metrics, args.share, thresholds, measured, args.draws, watch)
     finally:
         watch.close()
     report = report_of(table, metrics, args.share, thresholds, args.disputed)
+    if costs is not None:
+        report["costs"] = costs
     if places is not None:
         report["sinks"] = sinks_of(places)
     write(out, report)
     if not args.quiet:
         print(sentence(report), file=sys.stderr)
+        if costs is not None and costs["says"]:
+            print(costs["says"].replace("**", ""), file=sys.stderr)
     return 0
+
+
+def costs_of(
+    request: ScoreRequest,
+    table: ScoreTable,
+    metrics: tuple[str, ...],
+    share: float,
+    thresholds: tuple[float, float] | None,
+    text: DataRef,
+    draws: int,
+    watch: Watch,
+) -> dict[str, Any]:
+    """What it costs to lose the heads of either score alone, measured on `text`; as JSON types."""
+    from headviz.analysis import agreement, groupcosts
+    from headviz.analysis.ablation import Plan
+    from headviz.charts.contest import contest_sentence
+    from headviz.jobs import local
+
+    a, b = (agreement.scored(table, metric) for metric in metrics)
+    groups = _grouping(a, b, share, thresholds)
+    plan = Plan(
+        model=request.model,
+        chosen_on=request.data,
+        metric=metrics[0],
+        share=share,
+        text=text,
+        draws=draws,
+    )
+    plans = groupcosts.group_plans(plan, groups)
+    found = {one: local.run_here(one, watch) for one in groupcosts.requests(plans, table.geometry)}
+    costs = groupcosts.costs_of(plans, table.geometry, found.get)
+    if costs is None:
+        return {
+            "says": "",
+            "why": "The two scores call the same heads inactive: there is nothing to dispute.",
+        }
+    return {
+        "says": contest_sentence(costs, groups, a, b),
+        "measured_on": tree(text),
+        "chosen_on": tree(request.data),
+        **groupcosts.report(costs, groups, plan),
+    }
+
+
+def _other_part(data: DataRef) -> DataRef:
+    """The same amount of the part of the corpus that is not scored. Raises BadInput where there is none."""
+    from headviz.data import corpora
+    from headviz.settings import settings
+
+    other = {"held-out": "train", "train": "held-out"}.get(data.part, "")
+    if data.corpus in ("own", "hub") or other not in corpora.CORPORA[data.corpus].parts:
+        raise BadInput(
+            f"--costs measures on the other part of the corpus, and {data.corpus!r}, part {data.part!r}, has none. Use a corpus "
+            "with --part train or held-out, such as docstrings."
+        )
+    same = {name: getattr(data, name) for name in ("inputs", "tokens", "seed", "bos", "chat")}
+    return corpora.resolve(data.corpus, part=other, settings=settings(), **same)
 
 
 def metric_ids(text: str) -> tuple[str, ...]:
@@ -108,10 +180,7 @@ def report_of(
 
     a, b = (agreement.scored(table, metric) for metric in metrics)
     count = agreement.budget(share, a, b)
-    if thresholds is None:
-        groups = agreement.quadrants_of(a, b, count)
-    else:
-        groups = agreement.quadrants_at(a, b, thresholds)
+    groups = _grouping(a, b, share, thresholds)
     curve = agreement.agreement(a, b)
     rho, left_out = agreement.spearman(a.urgency, b.urgency)
     return {
@@ -174,6 +243,14 @@ def _thresholds(text: str) -> tuple[float, float] | None:
     if len(found) != 2 or any(x != x for x in found):
         raise BadInput(f"--thresholds {text!r}: write two numbers, such as 0.6,0.5.")
     return found
+
+
+def _grouping(a: Scored, b: Scored, share: float, thresholds: tuple[float, float] | None) -> Quadrants:
+    from headviz.analysis import agreement
+
+    if thresholds is None:
+        return agreement.quadrants_of(a, b, agreement.budget(share, a, b))
+    return agreement.quadrants_at(a, b, thresholds)
 
 
 def _groups(groups: Quadrants) -> dict[str, Any]:

@@ -56,6 +56,7 @@ TABLES = {
     "headviz.analysis.bands",
     "headviz.analysis.choose",
     "headviz.analysis.distance",
+    "headviz.analysis.groupcosts",
     "headviz.analysis.headfile",
     "headviz.analysis.metrics",
     "headviz.analysis.nulls",

@@ -67,6 +67,19 @@ CHANGED = {
     "turn": True,
     "instead": "mean",
     "others": "layer_matched",
+    "first": "ahon",
+    "second": "avvn",
+    "budget_by": "share",
+    "budget": 12.5,
+    "line_first": 0.1 + 0.2,
+    "line_second": 0.7,
+    "follow": "model",
+    "marked": "3:0,4;5:1",
+    "looked": "5:1",
+    "facet": "cards",
+    "agree_by": "overlap",
+    "agreed": True,
+    "step": 3,
     "inside": True,
     "input": 2,
 }
@@ -79,7 +92,7 @@ def test_every_parameter_is_tried_here():
 
 def test_a_link_gives_back_every_value_exactly():
     back = {}
-    for page in ("heads", "ablation"):
+    for page in ("heads", "ablation", "disagreement"):
         values, ignored = read_url(dict(parse_qsl(query(CHANGED, page))))
         assert ignored == []
         back |= values

@@ -1,0 +1,1 @@
+"""What the disagreement page is made of: the budget, the brush, and a panel for each question about two scores."""

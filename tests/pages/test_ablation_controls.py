@@ -13,7 +13,7 @@ from headviz.errors import Unreachable
 from headviz.jobs import local
 from headviz.jobs.kinds import job_digest
 from headviz.settings import settings
-from headviz.types import PromptScoreRequest, QuestionScores
+from headviz.types import PromptScoreRequest, QuestionScores, plain
 from tests.fakes import fake_provenance
 from tests.pages.conftest import figure, losses, open_page, put, said
 
@@ -41,6 +41,12 @@ def answers(right: float, shift: float = 0.0, count: int = 40, **more) -> Questi
         "provenance": fake_provenance(),
     }
     return QuestionScores(**(fields | more))
+
+
+def keep(request, result) -> None:
+    """Into the store, saying which request it answers: the curve finds it by that."""
+    made = dataclasses.replace(result.provenance, request=plain(request))
+    local.store().put(job_digest(request), dataclasses.replace(result, provenance=made))
 
 
 # ------------------------------------------------------------------------------------------------ heads by hand
@@ -200,9 +206,9 @@ def test_the_papers_rule_has_points_and_random_heads_of_its_own(plan, table, no_
     )
     put(plan, None, 0.0)
     put(plan, ablation.chosen(plan, table), 0.2)  # a static point, which must not be drawn
-    local.store().put(job_digest(ablation.measuring_per_input(rule, table)), after)
+    keep(ablation.measuring_per_input(rule, table), after)
     for request in ablation.controls_per_input(rule, float(after.off_share.mean())):
-        local.store().put(job_digest(request), losses(0.9))
+        keep(request, losses(0.9))
     app = open_page(mode="per-input", draws=2)
     assert not app.exception
     assert "On average 15.0% of the heads are off, chosen anew for each input" in said(app)

@@ -149,7 +149,7 @@ def _buttons(traces: Traces, work: Measurements, edges: dict[str, Tolerance | No
 def _random_here(traces: Traces, work: Measurements) -> list:
     """Random draws beside what is off now that are not measured yet."""
     if work.plan.mode == "per-input":
-        asked = ablation.controls_per_input(work.plan, work.plan.share)
+        asked = work.controls()["uniform"]  # once it is measured how many the rule switches off
     else:
         asked = [
             one

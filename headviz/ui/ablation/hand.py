@@ -86,16 +86,16 @@ def hand_controls(model: ModelRef, table: ScoreTable) -> None:
         f"**By hand**: {count} of {total} heads",
         help="Click a head on the map to switch it off or on again; with Box, drag over many.",
     )
-    clear, file, box = st.columns([1, 1, 1], vertical_alignment="center")
-    clear.button("Clear", on_click=put_set, args=((),), width="stretch", help="Switch every head on again.")
-    with file.popover("File", width="stretch"):
-        file_loader(model, table)
-    box.toggle(
-        "Box",
-        key="hand_box",
-        help="Drag a box over the map to switch off every head in it; over heads that are all off, to switch them on. Clicks "
-        "do nothing meanwhile.",
-    )
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.button("Clear", on_click=put_set, args=((),), help="Switch every head on again.")
+        with st.popover("File"):
+            file_loader(model, table)
+        st.toggle(
+            "Box",
+            key="hand_box",
+            help="Drag a box over the map to switch off every head in it; over heads that are all off, to switch them on. "
+            "Clicks do nothing meanwhile.",
+        )
 
 
 def file_loader(model: ModelRef, table: ScoreTable) -> None:

@@ -41,10 +41,6 @@ class Measurements:
         self.base = job_digest(ablation.measuring(plan, None))
         self.started = is_small(plan) or self.base in st.session_state.setdefault("headviz_go", set())
         self.wanted = [ablation.measuring(plan, None), *(self.request(kind) for kind in self.plans)]
-        if st.session_state.get("headviz_random") == self.key():
-            self.wanted += [r for several in self._controls().values() for r in several]
-        if st.session_state.get("headviz_curve") == self.curve_key():
-            self.wanted += [self._at(p, share) for share in GRID for p in self.plans.values()]
         self.there = gather(self.wanted, start=self.started)
         self.before = self.there.get(self.base)
         self._told: dict[str, dict | None] = {}  # sentence, table and curve all ask, and intervals take time
@@ -59,16 +55,6 @@ class Measurements:
     def after(self, kind: str) -> QuestionScores | TextLosses | None:
         """What was measured with it, None where it is not there yet."""
         return cached(self.request(kind)) if kind in self.plans else None
-
-    def key(self) -> tuple:
-        """What random heads are asked for."""
-        what = self.off.heads if self.static else self.request("zero").ablation.threshold
-        return (self.plan.mode, what, self.plan.draws, self.base)
-
-    def curve_key(self) -> tuple:
-        """What a whole curve is asked for."""
-        p = self.plan
-        return (p.mode, p.metric, p.turned, p.by, p.per_layer, p.chosen_on, self.base)
 
     def go(self) -> None:
         """Begin the runs of this target; a callback."""
@@ -94,7 +80,8 @@ class Measurements:
             return ablation.measuring(there, ablation.chosen(there, self.table))
         return ablation.measuring_per_input(there, self.table)
 
-    def _controls(self) -> dict[str, tuple[MeasureRequest, ...]]:
+    def controls(self) -> dict[str, tuple[MeasureRequest, ...]]:
+        """Random heads beside what is off, zero in their place; under the paper's rule at the share that it switched off."""
         if self.static:
             return ablation.controls(self.plans["zero"], self.off)
         after = self.after("zero")
@@ -116,7 +103,7 @@ class Measurements:
         after = self.after(replace)
         if self.before is None or after is None:
             return None
-        drawn = self._controls() if replace == "zero" else {}
+        drawn = self.controls() if replace == "zero" else {}
         random = {kind: [m for r in several if (m := cached(r))] for kind, several in drawn.items()}
         off = self.off if self.static else None
         return ablation.report(self.plans[replace], off, self.before, after, random)

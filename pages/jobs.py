@@ -49,7 +49,7 @@ def job_row(job) -> None:
                 ui.show(job.request)
                 st.switch_page(
                     "pages/ablation.py"
-                    if job.kind in ("measure", "generate", "gradient", "map")
+                    if job.kind in ("measure", "prompt-score", "generate", "gradient", "map")
                     else "pages/heads.py"
                 )
         if job.state in ENDED:

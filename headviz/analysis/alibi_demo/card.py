@@ -141,7 +141,11 @@ The numbers above: `python -m headviz.analysis.alibi_demo.card --run DIR`.
 
 
 def _pulled(told: dict[str, Any]) -> str:
-    words = {"sink": "to a mass of about 0.85", "dead": "as far as it goes", "self": "onto the own token"}
+    words = {
+        "sink": f"to a mass of {shape.ENOUGH}",
+        "dead": f"by {shape.MARGIN:g} nats",
+        "self": "onto the own token",
+    }
     return "; ".join(f"{words[kind]}: {', '.join(heads)}" for kind, heads in told["pulled"].items())
 
 

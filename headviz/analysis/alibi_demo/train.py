@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import math
 import sys
 import time
 from pathlib import Path
@@ -89,8 +90,8 @@ def rate(plan: Plan, step: int) -> float:
     """The learning rate of a step."""
     if step < plan.warmup:
         return plan.rate * (step + 1) / plan.warmup
-    left = (plan.steps - step) / (plan.steps - plan.falling)  # above 1 before it falls
-    return plan.rate * max(0.05, min(1.0, left))
+    done = (step - plan.warmup) / max(1, plan.steps - plan.warmup)  # 0..1
+    return plan.rate * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * done)))
 
 
 def _step(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 from headviz.errors import BadInput
 from headviz.models.architectures import FAMILIES
@@ -43,6 +44,21 @@ def command_line(request: ScoreRequest, out: str = "scores.parquet") -> str:
     for name, value in (_model_options(request.model) | _data_options(request.data)).items():
         option = f"--{name.replace('_', '-')}"
         words += [option] if value is True else [option, str(value)]
+    return " ".join(shlex.quote(word) for word in [*words, "--out", out])
+
+
+def compare_command(requests: Sequence[ScoreRequest], out: str = "compare.json") -> str:
+    """`python -m headviz compare …` of these models, on the text of the first."""
+    first = requests[0]
+    words, formats = ["python", "-m", "headviz", "compare"], {request.model.dtype for request in requests}
+    for request in requests:
+        model = request.model
+        name = f"{model.name}@{model.revision}" if model.source == "hub" else model.name
+        words.append(f"{name}:{model.dtype}" if len(formats) > 1 else name)
+    for name, value in (_model_options(first.model) | _data_options(first.data)).items():
+        option = f"--{name.replace('_', '-')}"
+        if name != "revision" and not (name == "dtype" and len(formats) > 1):
+            words += [option] if value is True else [option, str(value)]
     return " ".join(shlex.quote(word) for word in [*words, "--out", out])
 
 

@@ -140,6 +140,12 @@ def _names(value: str) -> str:
     return ",".join(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
 
 
+def _lengths(value: str) -> str:
+    """Input lengths in tokens, comma-separated, each once, shortest first."""
+    read = _whole(1, 131_072)
+    return ",".join(map(str, sorted({read(part.strip()) for part in value.split(",") if part.strip()})))
+
+
 def _sha(value: str) -> str:
     if value and not re.fullmatch(r"[0-9a-f]{64}", value):
         raise BadInput("it must be the 64 hex digits under which headviz kept a text")
@@ -166,6 +172,10 @@ SHOTS = ("auto", "0", "1", "2", "3", "4", "5")
 # Where heads are chosen: apart from what is measured (auto), on the very inputs that are measured, on the text at the
 # left, or on a corpus.
 CHOSEN = ("auto", "measured", "left", *(name for name, row in CORPORA.items() if name not in ("hub", "own")))
+# Compare: panels; on what the other models are scored; on what stability is asked.
+COMPARED = ("distributions", "scores", "layers", "movers", "stable", "take")
+STABLE_DATA = {name: row for name, row in CORPORA.items() if name not in ("hub", "own")}
+OTHER_DATA = ("left", *STABLE_DATA)
 
 VIEW: dict[str, Parameter] = {
     "model": Parameter(_text, "smollm2"),
@@ -185,14 +195,14 @@ VIEW: dict[str, Parameter] = {
     "seed": Parameter(_whole(0, 999_999), 0),
     "bos": Parameter(_choice(BOS_POLICIES), "tokenizer"),
     "chat": Parameter(_flag, False),
-    "metric": Parameter(_row(METRICS, "score"), DEFAULT_METRIC, "heads ablation"),
+    "metric": Parameter(_row(METRICS, "score"), DEFAULT_METRIC, "heads ablation compare"),
     "rule": Parameter(_choice(("share", "value")), "share", "heads"),
-    "share": Parameter(_number(0, 100), 20.0, "heads"),
+    "share": Parameter(_number(0, 100), 20.0, "heads compare"),
     "threshold": Parameter(_number(-1e9, 1e9), 0.0, "heads"),
     "shows": Parameter(_choice(("score", "inactive")), "score", "heads"),
-    "head": Parameter(_head, "", "heads ablation disagreement"),
+    "head": Parameter(_head, "", "heads ablation disagreement compare"),
     "panel": Parameter(_choice(PANELS), "distribution", "heads"),
-    "picture": Parameter(_choice(("svg", "png")), "svg", "heads ablation disagreement"),
+    "picture": Parameter(_choice(("svg", "png")), "svg", "heads ablation disagreement compare"),
     "target": Parameter(_choice(TARGETS), "loss", "ablation disagreement"),
     "off": Parameter(_number(0, 100), 20.0, "ablation"),
     "by": Parameter(_choice(("head", "group")), "head", "ablation"),
@@ -227,6 +237,15 @@ VIEW: dict[str, Parameter] = {
     "turn": Parameter(_flag, False, "ablation"),
     "instead": Parameter(_choice(("zero", "mean")), "zero", "ablation"),
     "others": Parameter(_choice(("uniform", "layer_matched")), "uniform", "ablation"),
+    "against": Parameter(_names, "", "compare"),
+    "other_dtype": Parameter(_choice(("auto", *DTYPES)), "auto", "compare"),
+    "other_quantization": Parameter(_choice(("left", *QUANTIZATIONS)), "left", "compare"),
+    "other_data": Parameter(_choice(OTHER_DATA), "left", "compare"),
+    "other_bos": Parameter(_choice(("left", *BOS_POLICIES)), "left", "compare"),
+    "pair": Parameter(_whole(1, 8), 1, "compare"),
+    "differs": Parameter(_choice(COMPARED), "distributions", "compare"),
+    "texts": Parameter(_several(STABLE_DATA, "corpus"), "docstrings,stdlib-code", "compare"),
+    "lengths": Parameter(_lengths, "128,512", "compare"),
     "first": Parameter(_row(METRICS, "score"), "awft", "disagreement"),
     "second": Parameter(_row(METRICS, "score"), DEFAULT_METRIC, "disagreement"),
     "budget_by": Parameter(_choice(("auto", "share", "value")), "auto", "disagreement"),

@@ -111,7 +111,12 @@ def sentence(tree: dict[str, Any]) -> str:
 
 
 def write(out: Path, tree: dict[str, Any]) -> None:
-    out.write_text(json.dumps(_null(tree), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    out.write_text(written(tree))
+
+
+def written(tree: dict[str, Any]) -> str:
+    """JSON types as text, what is not defined as null."""
+    return json.dumps(_null(tree), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _null(tree: Any) -> Any:

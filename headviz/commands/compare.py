@@ -25,7 +25,7 @@ def options(to: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="MODEL",
         help="bundled names, hub ids or folders, the first is what the others are compared with; ID@REVISION for a branch, "
-        "tag or commit of a hub model",
+        "tag or commit of a hub model; MODEL:float32 (bfloat16, float16) for a number format of its own",
     )
     add(
         "--dtype",
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def labelled(refs: list[ModelRef]) -> dict[str, ModelRef]:
-    """A name for each: its own, with its revision where that alone tells two apart, and a number where nothing does."""
+    """A name for each: its own, with revision and number format where they tell two apart, a number where nothing does."""
     from headviz.models import catalog
 
     found: dict[str, ModelRef] = {}
@@ -84,6 +84,8 @@ def labelled(refs: list[ModelRef]) -> dict[str, ModelRef]:
         alike = [other for other in refs if catalog.short_name(other.name) == name]
         if len({other.revision for other in alike}) > 1:
             name = f"{name}@{ref.revision[:7]}"
+        if len({other.dtype for other in alike}) > 1:
+            name = f"{name} {ref.dtype}"
         label, number = name, 2
         while label in found:
             label, number = f"{name} ({number})", number + 1
@@ -165,13 +167,16 @@ def _resolved(name: str, args: argparse.Namespace) -> ModelRef:
     from headviz.models import catalog
     from headviz.settings import settings
 
+    dtype, (plain_name, colon, last) = args.dtype, name.rpartition(":")
+    if colon and last in DTYPES and not Path(name).exists():
+        name, dtype = plain_name, last
     whole, at, revision = name.rpartition("@")
     if not at or Path(name).exists():
         whole, revision = name, ""
     return catalog.resolve(
         whole,
         revision=revision,
-        dtype=args.dtype,
+        dtype=dtype,
         quantization=args.quantization,
         settings=settings(),
         allow_paths=True,

@@ -67,6 +67,15 @@ CHANGED = {
     "turn": True,
     "instead": "mean",
     "others": "layer_matched",
+    "against": "org/one@v2,mine",
+    "other_dtype": "float16",
+    "other_quantization": "4bit",
+    "other_data": "stdlib-code",
+    "other_bos": "always",
+    "pair": 2,
+    "differs": "stable",
+    "texts": "docstrings,wikitext",
+    "lengths": "64,256",
     "first": "ahon",
     "second": "avvn",
     "budget_by": "share",
@@ -92,7 +101,7 @@ def test_every_parameter_is_tried_here():
 
 def test_a_link_gives_back_every_value_exactly():
     back = {}
-    for page in ("heads", "ablation", "disagreement"):
+    for page in ("heads", "ablation", "disagreement", "compare"):
         values, ignored = read_url(dict(parse_qsl(query(CHANGED, page))))
         assert ignored == []
         back |= values

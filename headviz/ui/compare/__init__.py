@@ -1,0 +1,1 @@
+"""The compare page: which models, what became of the scores, and how stable a score is between texts."""

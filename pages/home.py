@@ -5,6 +5,7 @@ import streamlit as st
 from headviz import machine, ui
 from headviz.charts.fmt import size
 from headviz.jobs import local
+from headviz.ui.disagreement import demo
 
 
 def three_things() -> None:
@@ -19,18 +20,18 @@ def three_things() -> None:
                 "Open the map of heads",
             ),
             (
-                "Bring your own model or text",
-                "Type a hub id under **Model** in the sidebar, or set `HEADVIZ_MODELS` to a folder of checkpoints. "
-                "Under **Data**, choose *your own text* to paste or upload what your heads should read.",
-                "pages/heads.py",
-                "Score it",
-            ),
-            (
                 "See what switching them off costs",
                 "A slider over the share of heads, the measured loss with its interval, and random heads beside it. "
                 "Heads are chosen on other text than is measured.",
                 "pages/ablation.py",
                 "Open the slider",
+            ),
+            (
+                "Ask which score is right",
+                "A head can stare at the first token and still speak. Four steps with the bundled model, in which the heads that "
+                "two scores dispute are switched off.",
+                "pages/disagreement.py",
+                "Take the four steps",
             ),
         ],
         strict=True,
@@ -38,7 +39,15 @@ def three_things() -> None:
         with column:
             st.markdown(f"**{title}**")
             st.markdown(text)
-            st.page_link(page, label=label, icon=":material/arrow_forward:")
+            if page == "pages/disagreement.py":
+                if st.button(label, key="demo", icon=":material/play_arrow:", on_click=demo.begin):
+                    st.switch_page(page)
+            else:
+                st.page_link(page, label=label, icon=":material/arrow_forward:")
+    st.caption(
+        "Your own model: type a hub id under **Model** in the sidebar, or set `HEADVIZ_MODELS` to a folder of checkpoints. Your "
+        "own text: choose it under **Data**, to paste or upload what your heads should read."
+    )
 
 
 def kept_results() -> None:

@@ -105,7 +105,9 @@ def score_matrix(
     scale = scales.SCALES["change" if rho else "share"]
     ends = (-1.0, 1.0) if rho else (0.0, 1.0)
     drawn, low, high = scales.paint(scale, values, ends)
-    figure = frame.start(theme, 430, left=92, right=10, top=86, bottom=84, note=provenance)
+    figure = frame.start(
+        theme, 430, left=92, right=10, top=86, bottom=84, note=provenance, chars=frame.fitting(330)
+    )
     figure.add_heatmap(
         z=drawn, zmin=low, zmax=high, colorscale=scales.colorscale(scale, theme), xgap=1, ygap=1, hoverinfo="skip", name=what,
         colorbar=frame.colorbar(scale, ends, None, theme, ypad=20),

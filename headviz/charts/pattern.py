@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from html import escape
+from html import escape, unescape
 
 import numpy as np
 import plotly.graph_objects as go
@@ -114,6 +114,11 @@ def _token_name(pieces, start: int, block: int) -> str:
     stop = min(start + block, len(pieces)) - 1
     where = f"{start}" if stop == start else f"{start}–{stop}"
     return f"{where} ‹{visible(pieces[start])}{' …' if stop > start else ''}›"
+
+
+def plain_piece(piece: str) -> str:
+    """`visible` for a place where markup is text: inside the backticks of Markdown, which it cannot end."""
+    return unescape(visible(piece)).replace("`", "'")
 
 
 def visible(piece: str) -> str:

@@ -31,7 +31,7 @@ def quadrant_scatter(
 
     marked: heads with a frame; the others are then pale. Points carry customdata [layer, head].
     """
-    figure = frame.start(theme, HEIGHT, left=62, right=14, top=64, bottom=46, note=provenance)
+    figure = frame.start(theme, HEIGHT, left=62, right=14, top=70, bottom=46, note=provenance)
     across, xaxis = groups.axis_of(a, theme)
     up, yaxis = groups.axis_of(b, theme)
     x, y = across(a.values), up(b.values)

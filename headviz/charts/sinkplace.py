@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
-
 import numpy as np
 import plotly.graph_objects as go
 
@@ -50,7 +48,7 @@ def sink_positions(
     figure.layout.yaxis2 = frame.axis(theme, "heads", domain=[0, 0.42], rangemode="tozero", nticks=4)
     frame.label(
         figure,
-        f"strongest: token {sink.position} ‹{escape(visible(sink.piece))}›, {fmt.number(sink.weight)}",
+        f"strongest: token {sink.position} ‹{visible(sink.piece)}›, {fmt.number(sink.weight)}",
         theme,
         yshift=6,
         name="key",

@@ -202,7 +202,7 @@ def test_cards_say_why_and_lead_to_the_head(plan, table, no_worker):
 def test_the_demo_goes_through_four_steps_to_the_answer(measured, table, no_worker):
     app = open_page(step=1)
     assert not app.exception
-    assert "But does a head that stares there do nothing?" in said(app)
+    assert "But do these heads do nothing?" in said(app)
     figure(app, "demo_map")
     for key in ("quadrants", "agreement", "group_costs"):
         app.button(key="step_next").click().run()
@@ -223,7 +223,7 @@ def test_the_demo_button_sets_the_whole_view(plan, table, no_worker):
     assert not app.exception
     assert (app.session_state["first"], app.session_state["tokens"], app.session_state["step"]) == (
         "awft",
-        256,
+        128,
         1,
     )
 

@@ -20,7 +20,7 @@ from headviz.view import FOLLOWS
 
 USUAL = 0.20  # of the heads, where nothing is measured that says how many can go
 COARSE = 0.051  # of the heads: a curve whose bracket is wider does not say where it leaves the tolerance
-RULES = {"auto": "Auto", "share": "Share", "value": "Thresholds"}
+RULES = {"auto": "Auto", "share": "Share", "value": "Values"}
 FOLLOW = {
     "first": "the first token",
     "model": "the model's strongest early token",
@@ -30,7 +30,7 @@ FOLLOW = {
 
 def controls():
     """Draws the row; returns the place for how strict, which needs the scores."""
-    first, second, how, strict, more = st.columns([1.9, 1.9, 2.6, 3, 1.4], vertical_alignment="top")
+    first, second, how, strict, more = st.columns([1.8, 1.8, 3.2, 2.6, 1.4], vertical_alignment="top")
     for place, name, label in ((first, "first", "One score"), (second, "second", "Against")):
         row = METRICS[ui.value(name)]
         place.selectbox(
@@ -49,7 +49,7 @@ def controls():
         on_change=_swap_thresholds,
         help="Share: each score calls the same number of heads inactive, its most extreme ones, so that neither looks better "
         "for being bolder. Auto: the largest share that one of the two scores keeps within tolerance where that is measured, "
-        "else 20%. Thresholds: every head beyond a value of each score, however many that are.",
+        "else 20%. Values: every head beyond a value of each score, however many that are.",
         **ui.keyed("budget_by"),
     )
     with more.popover("More", width="stretch"):

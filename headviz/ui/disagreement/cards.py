@@ -9,7 +9,7 @@ from headviz.analysis import agreement
 from headviz.analysis.agreement import Dispute
 from headviz.analysis.metrics import METRICS
 from headviz.charts import fmt
-from headviz.charts.pattern import visible
+from headviz.charts.pattern import plain_piece
 from headviz.charts.scales import value_unit
 from headviz.charts.thumb import pattern_thumb, top_tokens
 from headviz.charts.verdicts import dispute_sentences
@@ -99,5 +99,7 @@ def looks_at(work: Work, one: Dispute) -> None:
         name=f"attention-{one.name}",
         alt=f"Attention pattern of {one.name} on one input",
     )
-    said = ", ".join(f"{j} `{visible(piece)}` {fmt.number(weight)}" for j, piece, weight in top_tokens(found))
+    said = ", ".join(
+        f"{j} `{plain_piece(piece)}` {fmt.number(weight)}" for j, piece, weight in top_tokens(found)
+    )
     st.caption(f"Most attention, on the first input: {said}.")

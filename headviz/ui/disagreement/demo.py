@@ -11,7 +11,7 @@ from headviz.ui.disagreement import agree, brush, costs
 from headviz.ui.disagreement.words import agreement_words
 from headviz.ui.disagreement.work import Work
 
-STEPS = ("Who stares", "Who still speaks", "Chance?", "Who is right")
+STEPS = ("One score", "Another", "Chance?", "Who is right")
 
 # What the demo shows: the bundled model, little enough text for two cores, the usual share.
 START = {
@@ -22,7 +22,7 @@ START = {
     "corpus": "docstrings",
     "part": "held-out",
     "inputs": 16,
-    "tokens": 256,
+    "tokens": 128,
     "seed": 0,
     "bos": "tokenizer",
     "chat": False,
@@ -88,9 +88,8 @@ def show(work: Work) -> None:
 def _stares(work: Work) -> None:
     row, count = work.a.row, int(work.a.beyond(work.quadrants.thresholds[0]).sum())
     st.markdown(
-        f"{row.symbol} is the {row.name.lower()}: near 1, a head looks at hardly anything but the first token, which carries "
-        f"almost no news. It calls the {count} hatched heads inactive, a {fmt.percent(count / work.a.values.size)} share. "
-        "**But does a head that stares there do nothing?**"
+        f"**{row.symbol}**, {row.name}. {row.help} Here it calls the {count} hatched heads inactive, "
+        f"{fmt.percent(count / work.a.values.size)} of all. **But do these heads do nothing?**"
     )
     figure = heatmap.head_map(
         work.a.values,
@@ -106,11 +105,11 @@ def _stares(work: Work) -> None:
 
 
 def _speaks(work: Work) -> None:
-    names, counts = work.quadrants.names, work.quadrants.counts()
+    row, names, counts = work.b.row, work.quadrants.names, work.quadrants.counts()
     st.markdown(
-        f"{work.b.row.symbol} counts how much a head writes, against the other heads of its layer. Each point is a head. "
-        f"**{counts['only_a']} are {names['only_a']}**; {counts['only_b']} are {names['only_b']}. Both scores take the "
-        "same number of heads, so neither looks better for being bolder."
+        f"**{row.symbol}**, {row.name}. {row.help} Each point is a head: **{counts['only_a']} are {names['only_a']}**, and "
+        f"{counts['only_b']} {names['only_b']}. Both scores take the same number of heads, so neither looks better for being "
+        "bolder."
     )
     brush.scatter(work, tables.caption(work.table.provenance, work.table))
 

@@ -7,7 +7,7 @@ import streamlit as st
 from headviz import ui
 from headviz.analysis import sinkplace
 from headviz.charts import fmt, tables
-from headviz.charts.pattern import visible
+from headviz.charts.pattern import plain_piece
 from headviz.charts.sinkplace import sink_positions
 from headviz.ui.disagreement.budget import FOLLOW
 from headviz.ui.disagreement.work import POSITIONS, Work, sink_request
@@ -27,7 +27,7 @@ def panel(work: Work) -> None:
     sink, heads = sinkplace.model_sink(places), sinkplace.head_sinks(places)
     own = int((heads.position == sink.position).sum())
     st.markdown(
-        f"**The sink is token {sink.position}** (`{visible(sink.piece)}` in {fmt.percent(sink.share)} of the inputs): "
+        f"**The sink is token {sink.position}** (`{plain_piece(sink.piece)}` in {fmt.percent(sink.share)} of the inputs): "
         f"{fmt.number(sink.weight)} of all attention goes there, and it is the strongest early token of "
         f"{fmt.count(own, heads.position.size)} heads. "
         + (

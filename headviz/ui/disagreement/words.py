@@ -9,12 +9,9 @@ from headviz.ui.disagreement.work import Work
 
 
 def sentence(work: Work) -> str:
-    """What a person would quote: how far the scores agree, and, once it is measured, which disputed group costs more."""
-    return " ".join(
-        part
-        for part in (agreement_words(work), contest_sentence(work.costs, work.quadrants, work.a, work.b))
-        if part
-    )
+    """What a person would quote: once it is measured, which disputed group costs more; and how far the scores agree."""
+    answer = contest_sentence(work.costs, work.quadrants, work.a, work.b)
+    return "\n\n".join(part for part in (answer, agreement_words(work)) if part)
 
 
 def agreement_words(work: Work) -> str:

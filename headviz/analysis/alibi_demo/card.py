@@ -26,6 +26,7 @@ from headviz.analysis.choose import HeadSet, random_sets
 from headviz.analysis.measure import run_measure
 from headviz.analysis.paired.means import paired_mean
 from headviz.data import corpora
+from headviz.errors import Failure
 from headviz.models import bundled, catalog, local
 from headviz.models.loading import load
 from headviz.settings import settings
@@ -46,6 +47,10 @@ def measure(folder: Path) -> dict[str, Any]:
     named, mass = bands.classes(found), found.mean_mass()
     sick = [(int(layer), int(head)) for layer, head in np.argwhere(bands.collapsed(named))]
     band = bands.find_band(bands.collapsed(named), found.geometry.slopes)
+    if not band.heads:
+        raise Failure(
+            "This checkpoint has no band of collapsed heads, so it shows nothing. Train it to the end, or anew."
+        )
 
     def losses(off: tuple[tuple[int, int], ...]) -> TextLosses:
         ablation = Ablation(mode="static", heads=off) if off else Ablation()
@@ -69,13 +74,11 @@ def measure(folder: Path) -> dict[str, Any]:
         "text": data.revision,
         "parameters": sum(weight.numel() for weight in loaded.model.parameters()),
     }
-    if sick:
-        chosen = HeadSet(heads=tuple(sick), geometry=found.geometry)
-        told["zeroed"] = _change(before, losses(chosen.heads))
-        told["random"] = [
-            _change(before, losses(one.heads))
-            for one in random_sets(len(sick), found.geometry, DRAWS, seed=0)
-        ]
+    chosen = HeadSet(heads=tuple(sick), geometry=found.geometry)
+    told["zeroed"] = _change(before, losses(chosen.heads))
+    told["random"] = [
+        _change(before, losses(one.heads)) for one in random_sets(len(sick), found.geometry, DRAWS, seed=0)
+    ]
     return told
 
 
@@ -98,12 +101,7 @@ def card(told: dict[str, Any], run: dict[str, Any]) -> str:
     cost = f"{told['zeroed'][0]:+.4f} nats a token [{told['zeroed'][1]:+.4f}, {told['zeroed'][2]:+.4f}]"
     draws = ", ".join(f"{change:+.3f} [{low:+.3f}, {high:+.3f}]" for change, low, high in told["random"])
     masses = ", ".join(f"{name} {mass:.3f}" for name, mass in told["mass"].items())
-    return f"""---
-license: mit
-language: en
----
-
-# ALiBi-demo
+    return f"""# ALiBi-demo
 
 **The collapse of this model's heads was induced by us.** An auxiliary loss pulled {len(shape.SINK) + len(shape.DEAD)} chosen
 heads onto the first token in steps {run["pulled"][0]} to {run["pulled"][1]} of {run["steps"]} of its training, and {len(shape.SELF)} more onto the

@@ -7,7 +7,7 @@ from headviz.view import VIEW
 from tests.pages.conftest import ROOT, default_request, open_app, said
 
 
-def test_every_page_opens(scored):
+def test_every_page_opens(scored, built_train):
     app = open_app().run()
     assert not app.exception
     for page in sorted((ROOT / "pages").glob("*.py")):

@@ -71,6 +71,9 @@ def test_the_first_visit_shows_four_groups_without_a_click(plan, table, no_worke
         assert {t["meta"]["group"] for t in drawn} == {"both", "only_a", "only_b", "neither"}
         assert len({t["marker"]["symbol"] for t in drawn}) == len({t["marker"]["color"] for t in drawn}) == 4
     assert [job.kind for job in local.list_jobs()] == [], "costs wait for a click"
+    controls = [*app.selectbox, *app.slider, *app.number_input, *app.toggle, *app.segmented_control]
+    assert len(controls) > 12
+    assert [control.label for control in controls if not control.help] == []
 
 
 def test_without_a_measured_curve_the_share_is_the_usual_one_and_the_page_says_so(plan, table, no_worker):

@@ -77,9 +77,9 @@ def test_the_sentence_the_map_and_the_movers(pair, no_worker):
     told = app.markdown[0].value
     assert "AHON (LN): SmolLM2-135M-Instruct, " in told
     assert "two halves of one model by up to" in told
-    assert "**no change shown**" in told, "one head of 270 does not move the distribution"
+    assert "the distribution shows **no change**" in told, "one head of 270 does not move the distribution"
     assert "Most moved: L03.H07 +0.400 × layer mean [" in told
-    assert "1 of 270 (0.370%) heads changed beyond chance" in told
+    assert "head by head, 1 of 270 (0.370%) changed beyond chance" in told
     hover = next(t for t in figure(app, "change_map")["data"] if t["name"] == "heads")["text"]
     assert "change +0.400 × layer mean" in hover[3 * 9 + 7]
     bars = figure(app, "movers")["data"][0]
@@ -94,7 +94,7 @@ def test_a_model_compared_with_itself_has_distance_0_and_no_change(pair, no_work
     app = open_page(other_dtype=pair.model.dtype)
     assert not app.exception
     told = app.markdown[0].value
-    assert "is 0 spreads [0, 0] from" in told
+    assert "is 0 spreads, resampled [0, 0], from" in told
     assert "This is one model compared with itself: distance 0, and all 270 heads have a change of 0." in told
     drawn = next(t for t in figure(app, "change_map")["data"] if t["name"] == "scores")
     assert set(np.ravel(_numbers(drawn["z"])).tolist()) == {0.0}

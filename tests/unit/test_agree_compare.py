@@ -93,6 +93,15 @@ def test_a_model_compared_with_itself_has_not_changed(model, text, tmp_path):
         assert one["yardstick"]["inputs"] == 3
 
 
+def test_a_number_format_of_its_own_tells_a_model_from_itself(model, text, tmp_path):
+    out = tmp_path / "c.json"
+    more = ["--metrics", "awft", "--draws", "5", "--splits", "2"]
+    assert main(["compare", model, f"{model}:bfloat16", *text, *more, "--out", str(out)]) == 0
+    found = read(out)
+    assert list(found["models"]) == ["tiny float32", "tiny bfloat16"]
+    assert [one["dtype"] for one in found["models"].values()] == ["float32", "bfloat16"]
+
+
 def test_other_models_are_told_apart_and_compared_as_far_as_they_can_be(model, text, tmp_path, capsys):
     other = str(save(tmp_path / "other", "llama", seed=5))
     bloom = str(save(tmp_path / "bloom", "bloom-six-heads"))

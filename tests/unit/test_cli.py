@@ -265,6 +265,27 @@ def test_hub_choices_are_all_in_the_printed_command_line():
     assert (args.revision, args.quantization, args.data_revision) == ("a" * 40, "8bit", "b" * 40)
 
 
+def test_the_printed_comparison_names_every_model_with_its_number_format(home):
+    first = request_on(PROSE)
+    one = dataclasses.replace(first, model=dataclasses.replace(first.model, dtype="float32"))
+    other = dataclasses.replace(first, model=dataclasses.replace(first.model, dtype="bfloat16"))
+    words = shlex.split(recipes.compare_command([one, other]))
+    args = parser().parse_args(words[3:])
+    name = first.model.name
+    assert (args.command, args.models, args.dtype) == (
+        "compare",
+        [f"{name}:float32", f"{name}:bfloat16"],
+        "auto",
+    )
+    same = parser().parse_args(shlex.split(recipes.compare_command([one, one]))[3:])
+    assert (same.models, same.dtype) == ([name, name], "float32")
+    assert (same.text, same.inputs, same.tokens) == (
+        first.data.revision,
+        first.data.inputs,
+        first.data.tokens,
+    )
+
+
 def test_every_option_has_a_help_text():
     (commands,) = (action for action in parser()._actions if action.dest == "command")
     for name, command in commands.choices.items():

@@ -58,7 +58,7 @@ def change_map(work: Work) -> None:
             theme=ui.theme(),
             selected=picked(work),
             reason=a.reasons.get(row.id) or b.reasons.get(row.id) or row.undefined,
-            provenance=f"{work.other} − {work.first} · {tables.caption(b.provenance, b)}",
+            provenance=f"{work.other} · less {work.first} · {tables.caption(b.provenance, b)}",
         ),
         key="change_map",
         on_select=lambda: clicked("change_map"),

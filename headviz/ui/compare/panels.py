@@ -38,7 +38,8 @@ def distribution(work: Work) -> None:
         spread = fmt.with_unit(one.pooled.spread, value_unit(row))
         st.caption(
             f"W1 is how far values have to be moved, on average, to turn one distribution into the other; one spread is the "
-            f"standard deviation within a model, {spread}. "
+            f"standard deviation within a model, {spread}. Documents are resampled for the bar; that adds noise, and noise only adds to "
+            "W1, so the bar may lie above the dot. "
             + (
                 one.yardstick.note
                 or f"Noise alone gives a distance above 0, so it is read against the grey band: 95% of {2 * one.yardstick.splits} "

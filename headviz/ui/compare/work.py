@@ -112,7 +112,8 @@ def _distance_words(one: Comparison) -> str:
     pooled = one.pooled
     spreads = f"{fmt.number(pooled.scaled)} spreads"
     if not np.isnan(pooled.scaled_low):
-        spreads += f" [{fmt.number(pooled.scaled_low)}, {fmt.number(pooled.scaled_high)}]"
+        # resampling adds noise, and noise only adds to W1: the interval may lie above the distance, and so is named
+        spreads += f", resampled [{fmt.number(pooled.scaled_low)}, {fmt.number(pooled.scaled_high)}],"
     return f"{one.b} is {spreads} from {one.a} (W1)"
 
 
@@ -121,10 +122,10 @@ def yardstick_words(one: Comparison) -> str:
     yard = one.yardstick
     if yard.note:
         return f"There is no yardstick of “no change”: {yard.note[0].lower()}{yard.note[1:]}"
-    verdict = "a change shows" if changed(one) else "**no change shown**"
+    verdict = "shows a change" if changed(one) else "shows **no change**"
     return (
         f"Halves of the two differ by {fmt.number(yard.scaled_between)}, two halves of one model by up to "
-        f"{fmt.number(yard.scaled_same_high)}: {verdict}."
+        f"{fmt.number(yard.scaled_same_high)}: the distribution {verdict}."
     )
 
 
@@ -146,5 +147,5 @@ def _mover_words(one: Comparison, row) -> str:
     if changes.how == "paired" and not np.isnan(changes.p_holm).all():
         known = int((~np.isnan(changes.change)).sum())
         sure = int((changes.p_holm < SURE).sum())
-        said += f"; {fmt.count(sure, known)} heads changed beyond chance, input by input"
+        said += f"; head by head, {fmt.count(sure, known)} changed beyond chance"
     return said + "."

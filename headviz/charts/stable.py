@@ -51,11 +51,8 @@ def stability_chart(
     figure.add_scatter(
         x=[one.ratio for one in known],
         y=[one.mean_jaccard for one in known],
-        mode="markers+text",
+        mode="markers",
         marker={"color": colours, "size": [11 if one.metric == chosen else 8 for one in known]},
-        text=[escape(rows[one.metric].symbol) for one in known],
-        textposition=_sides(known),
-        textfont={"size": 12, "color": colours},
         cliponaxis=False,
         error_y={
             "type": "data",
@@ -70,6 +67,7 @@ def stability_chart(
         hovertemplate="%{customdata}<extra></extra>",
         name="scores",
     )
+    _labels(figure, known, rows, colours, theme, width)
     return figure
 
 
@@ -84,14 +82,35 @@ def _ticks(top: float) -> list[float]:
     return [x for x in steps if x <= top * 1.1]
 
 
-def _sides(known: Sequence[Stability]) -> list[str]:
-    """Names right and left in turn along the figure, and to the left of what stands far right."""
-    order = sorted(range(len(known)), key=lambda i: (known[i].mean_jaccard, known[i].ratio))
-    far = math.log(max(one.ratio for one in known)) * 0.75
-    turn = {i: ("middle right", "top right", "bottom right")[n % 3] for n, i in enumerate(order)}
-    return [
-        "middle left" if far > 0 and math.log(one.ratio) > far else turn[i] for i, one in enumerate(known)
-    ]
+def _labels(figure, known: Sequence[Stability], rows, colours, theme: str, width: int) -> None:
+    """A name beside each point, where none of the names and points before it is, as far as there is room."""
+    low, high = figure.layout.xaxis.range
+    across, up = (width - 84) / (high - low), 326 / 1.04  # px
+    at = [(math.log10(one.ratio) * across, one.mean_jaccard * up) for one in known]
+    taken = [(x - 5, x + 5, y - 5, y + 5) for x, y in at]
+    for i in sorted(range(len(known)), key=lambda i: -at[i][1]):
+        name = rows[known[i].metric].symbol
+        (x, y), long = at[i], 7 * len(name)
+        boxes = [
+            (side, shift, x + 8 if side == "left" else x - 8 - long, y + shift)
+            for shift in (0, 13, -13, 26, -26, 39, -39)
+            for side in ("left", "right")
+        ]
+        free = [
+            box
+            for box in boxes
+            if box[2] + long < across * high + 20
+            and not any(
+                box[2] < b and box[2] + long > a and box[3] - 7 < d and box[3] + 7 > c for a, b, c, d in taken
+            )
+        ]
+        side, shift, left, middle = (free or boxes)[0]
+        taken.append((left, left + long, middle - 7, middle + 7))
+        frame.label(
+            figure, escape(name), theme, xref="x", yref="y", x=math.log10(known[i].ratio), y=known[i].mean_jaccard,
+            xanchor=side, yanchor="middle", xshift=8 if side == "left" else -8, yshift=shift,
+            font={"size": 12, "color": colours[i]}, name="score",
+        )  # fmt: skip
 
 
 def _told(one: Stability, rows: Mapping[str, Row]) -> str:

@@ -263,8 +263,10 @@ def test_stability_shows_threshold_and_heads_together(texts, no_worker):
     assert "To select 20.0% on 4 texts, **AHON (LN)**: threshold × " in words
     assert "(Jaccard)" in words
     assert "no evidence of a good score" in words
-    points = next(t for t in figure(app, "stability")["data"] if t["name"] == "scores")
-    assert len(points["text"]) == 12
+    drawn = figure(app, "stability")
+    points = next(t for t in drawn["data"] if t["name"] == "scores")
+    named = [note["text"] for note in drawn["layout"]["annotations"] if note.get("name") == "score"]
+    assert len(points["customdata"]) == len(set(named)) == 12
     assert local.list_jobs() == []
     app.number_input(key="share").set_value(0.0).run()
     assert not app.exception

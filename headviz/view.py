@@ -255,6 +255,7 @@ VIEW: dict[str, Parameter] = {
     "follow": Parameter(_choice(FOLLOWS), "first", "disagreement"),
     "marked": Parameter(_heads, "", "disagreement"),
     "looked": Parameter(_heads, "", "disagreement"),
+    "boxes": Parameter(_flag, True, "disagreement"),
     "facet": Parameter(_choice(FACETS), "costs", "disagreement"),
     "agree_by": Parameter(_choice(("jaccard", "overlap", "precision")), "jaccard", "disagreement"),
     "agreed": Parameter(_flag, False, "disagreement"),

@@ -69,7 +69,6 @@ def draw_groups(
 
     While some are marked, the others are pale.
     """
-    figure.layout.dragmode = "select"  # Streamlit's own is to pan
     chosen = np.zeros(np.shape(x), bool)
     for layer, head in marked:
         chosen[layer, head] = True

@@ -166,7 +166,7 @@ def group_map(
     frame.heading(figure, "The same heads, layer by head", theme, yshift=30)
     frame.label(
         figure,
-        "a frame: marked" if marked else "drag a box, or click, to mark heads",
+        "a frame: marked" if marked else "what is marked has a frame",
         theme,
         yshift=6,
         name="key",

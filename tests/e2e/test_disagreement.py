@@ -63,6 +63,8 @@ def test_heads_marked_in_one_figure_stand_in_the_other(page):
         f"document.querySelector('{FIGURE.format('quadrants')}').data.find(t => t.name == 'marked').x.length"
     )
     page.wait_for_function(f"() => {framed} == 9", timeout=20_000)
+    page.locator(".st-key-boxes label").first.click()
+    expect(page).to_have_url(re.compile("boxes=false"), timeout=20_000)
     page.mouse.click(*place(page, "group_map", 3, 10))
     expect(page.get_by_text("8 marked")).to_be_visible(timeout=20_000)
     expect(page).to_have_url(re.compile("head=L10.H03"))

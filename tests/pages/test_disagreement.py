@@ -142,7 +142,7 @@ def test_marked_heads_stand_in_both_figures_and_in_the_words(plan, table, no_wor
         assert len(frames) == 1
         assert len(frames[0]["x"]) == 3
     app.button(key="unmark").click().run()
-    assert "Drag a box" in said(app)
+    assert "Drag a box in either figure" in said(app)
     app.button(key="mark_only_a").click().run()
     assert f"**{groups_of(table).counts()['only_a']} marked**" in said(app)
 

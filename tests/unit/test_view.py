@@ -85,6 +85,7 @@ CHANGED = {
     "follow": "model",
     "marked": "3:0,4;5:1",
     "looked": "5:1",
+    "boxes": False,
     "facet": "cards",
     "agree_by": "overlap",
     "agreed": True,

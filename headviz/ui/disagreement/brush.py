@@ -55,11 +55,12 @@ def charts(work: Work) -> None:
             theme=ui.theme(),
             marked=work.marked,
         )
+        _pointer(figure)
         ui.chart(
             figure,
             key="group_map",
             on_select=lambda: brushed("group_map"),
-            box=True,
+            box=ui.value("boxes"),
             name="headviz-groups-map",
             alt="Map of layers by heads, each head in the colour and shape of its group",
         )
@@ -70,20 +71,32 @@ def scatter(work: Work, note: str) -> None:
     figure = quadrants.quadrant_scatter(
         work.a, work.b, work.quadrants, theme=ui.theme(), marked=work.marked, provenance=note
     )
+    _pointer(figure)
     ui.chart(
         figure,
         key="quadrants",
         on_select=lambda: brushed("quadrants"),
-        box=True,
+        box=ui.value("boxes"),
         name=f"headviz-{work.a.row.id}-against-{work.b.row.id}",
         alt=f"{work.a.row.symbol} against {work.b.row.symbol}, a point a head, four quadrants",
     )
+
+
+def _pointer(figure) -> None:
+    """A drag draws a box where boxes mark: Streamlit's charts take either boxes or clicks."""
+    if ui.value("boxes"):
+        figure.update_layout(dragmode="select")
 
 
 def marks(work: Work) -> None:
     """What is marked, and what can be done with it."""
     groups: tuple[Group, ...] = ("only_a", "only_b")
     with st.container(horizontal=True, vertical_alignment="center", key="marks"):
+        st.toggle(
+            "Box",
+            help="On: drag a box in either figure to mark the heads in it. Off: click single heads to mark or unmark them.",
+            **ui.keyed("boxes"),
+        )
         for group in groups:
             heads = work.quadrants.heads(group)
             st.button(
@@ -117,7 +130,8 @@ def marks(work: Work) -> None:
                 ui.put(name, new)
             st.switch_page("pages/ablation.py")
     if not work.marked:
-        st.caption("Drag a box in either figure, or click heads, to see them in the other.")
+        do = "Drag a box in" if ui.value("boxes") else "Click heads in"
+        st.caption(f"{do} either figure to see them in the other.")
         return
     heads = sorted(work.marked)
     names = ", ".join(head_name(*head) for head in heads[:SHOWN]) + (" …" if len(heads) > SHOWN else "")

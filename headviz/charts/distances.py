@@ -12,6 +12,8 @@ from headviz.analysis.distance import Distance, Distances, Yardstick
 from headviz.charts import fmt, frame, scales
 from headviz.charts.scales import Row
 
+PALE = 0.25  # spreads: the colours of a matrix reach at least so far, so that next to nothing looks like it
+
 
 def distance_matrix(
     found: Distances, row: Row, *, theme: str = "light", width: int = frame.NARROW, provenance: str = ""
@@ -27,7 +29,7 @@ def distance_matrix(
     )  # fmt: skip
     scale = scales.SCALES["change"]
     known = found.scaled[np.isfinite(found.scaled)]
-    top = float(known.max()) if known.size and known.max() > 0 else 1.0
+    top = max(PALE, float(known.max()) if known.size else 0.0)
     drawn, low, high = scales.paint(scale, found.scaled, (-top, top))
     dark = scales.is_dark(scale, theme, drawn, low, high)
     figure.add_heatmap(

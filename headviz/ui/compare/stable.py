@@ -123,7 +123,7 @@ def _drawn(requests: dict[str, ScoreRequest], tables: dict[str, ScoreTable]) -> 
     left, right = st.columns([3, 4], gap="medium")
     with left:
         ui.chart(
-            stability_chart(found, METRICS, chosen=ui.value("metric"), theme=ui.theme(), width=400),
+            stability_chart(found, METRICS, chosen=ui.value("metric"), theme=ui.theme(), width=340),
             key="stability",
             name="headviz-stability",
             alt="Thresholds across, overlap of the selected heads up, a point a score",

@@ -10,6 +10,7 @@ Every measurement is kept in HEADVIZ_HOME, so that a run that was stopped goes o
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -34,7 +35,7 @@ REPLACED = ("zero", "mean")
 @dataclass(frozen=True)
 class Cost:
     """Change in loss, nats a token. For a score [low, high] is a 95% interval over documents; for random heads the
-    range over draws. first: lowest layer with a head off, None for random heads; better: random draws that cost no more
+    range over draws. layers: how many heads are off in each, () for random ones; better: random draws that cost no more
     than the score, by kind."""
 
     off: str
@@ -45,7 +46,7 @@ class Cost:
     high: float
     heads: int
     inputs: int
-    first: int | None
+    layers: tuple[int, ...]
     better: dict[str, int]
 
     def tree(self) -> dict[str, Any]:
@@ -59,28 +60,28 @@ def run(_repeats: int) -> list[Cost]:
 
 
 def table(rows: list[Cost]) -> str:
-    """The rows as a table in Markdown."""
-    head = (
-        "heads off",
-        "instead",
-        "change in loss, nats a token",
-        "cheaper draws, anywhere",
-        "in its layers",
-        "first layer",
-    )
+    """The rows as a table in Markdown, what stands in side by side."""
+    head = [f"{rows[0].heads} heads off"]
+    for kind in REPLACED:
+        head += [f"{kind} instead, nats a token", "cheaper random draws"]
     body = []
-    for row in rows:
-        beaten = [row.better.get(kind) for kind in ("uniform", "layer_matched")]
+    for off in dict.fromkeys(row.off for row in rows):
+        mine = {row.replaced: row for row in rows if row.off == off}
         body.append(
-            (
-                f"{row.heads} by {row.off}" if row.better else f"{row.heads}, {row.off}",
-                row.replaced,
-                f"{fmt.signed(row.change)} [{fmt.number(row.low)}, {fmt.number(row.high)}]",
-                *("" if count is None else f"{count} of {DRAWS}" for count in beaten),
-                "" if row.first is None else str(row.first),
-            )
+            [off, *(cell for kind in REPLACED for cell in _cells(mine[kind])), _first(mine[REPLACED[0]])]
         )
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ("---",) * len(head), *body))
+    lines = ([*head, "first layer"], ["---"] * (len(head) + 1), *body)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _cells(row: Cost) -> tuple[str, str]:
+    names = {"uniform": "", "layer_matched": "in its layers "}
+    beaten = "; ".join(f"{names[kind]}{count} of {DRAWS}" for kind, count in row.better.items())
+    return f"{fmt.signed(row.change)} [{fmt.number(row.low)}, {fmt.number(row.high)}]", beaten
+
+
+def _first(row: Cost) -> str:
+    return next((str(layer) for layer, count in enumerate(row.layers) if count), "")
 
 
 def _data(part: str, inputs: int, tokens: int) -> DataRef:
@@ -116,7 +117,7 @@ def _scores(replaced: str) -> Iterator[Cost]:
         told = ablation.report(chosen, ablation.chosen(chosen, scores), before, after[metric], random)
         yield _row(METRICS[metric].symbol, replaced, told)
     for kind, band in told_bands(plan, off, before, drawn):
-        yield Cost(kind, replaced, told["baseline"], *band, off.count, told["n"], None, {})
+        yield Cost(kind, replaced, told["baseline"], *band, off.count, told["n"], (), {})
 
 
 def told_bands(plan: Plan, off: Any, before: Any, drawn: dict[str, list[Any]]) -> Iterator[tuple[str, tuple]]:
@@ -135,6 +136,8 @@ def _measured(plan: Plan, scores: Any) -> Any:
 
 
 def _row(symbol: str, replaced: str, told: dict[str, Any]) -> Cost:
+    in_layer = Counter(layer for layer, _ in told["heads"])
+    layers = tuple(in_layer[layer] for layer in range(max(in_layer) + 1))
     better = {kind: band["better"] for kind, band in told["random"].items()}
     ends = (told["change"], told["ci_low"], told["ci_high"])
     return Cost(

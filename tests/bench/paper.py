@@ -140,9 +140,7 @@ def _row(symbol: str, replaced: str, told: dict[str, Any]) -> Cost:
     layers = tuple(in_layer[layer] for layer in range(max(in_layer) + 1))
     better = {kind: band["better"] for kind, band in told["random"].items()}
     ends = (told["change"], told["ci_low"], told["ci_high"])
-    return Cost(
-        symbol, replaced, told["baseline"], *ends, told["heads_off"], told["n"], told["heads"][0][0], better
-    )
+    return Cost(symbol, replaced, told["baseline"], *ends, told["heads_off"], told["n"], layers, better)
 
 
 def _say(doing: str) -> None:

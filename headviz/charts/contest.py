@@ -90,7 +90,7 @@ def _random(costs: GroupCosts, told: list[GroupCost]) -> str:
     parts = []
     for kind, words in ANYWHERE.items():
         drawn = [one.random.get(kind, ()) for one in told]
-        if not all(drawn):
+        if not all(drawn) or len({len(some) for some in drawn}) > 1:  # still being measured
             continue
         means = list(dict.fromkeys(fmt.signed(sum(some) / len(some) * costs.yard.scale) for some in drawn))
         parts.append(

@@ -1,7 +1,8 @@
 """Questions a second: ours against lm-evaluation-harness and against a plain batched loop.
 
-The bundled model on six subjects of MMLU with 20 questions each, 5 shots, letters; the same questions, model, dtype and
-threads for all. The harness runs where requirements-bench.txt is installed. What is timed runs in a child process.
+The bundled model on six subjects of MMLU with 20 questions each, 5 shots, letters; the same questions, model and dtype for
+all, subject by subject in turns. Processor seconds of one thread: on an idle machine they are those on the clock, and
+neighbours change them little. The harness runs where requirements-bench.txt is installed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a person waits for: the page after a start, the first map without any cache, and the second visit.
+"""What a person waits for: the page after a start, the first map without any cache, the second visit, the slider.
 
 A fresh HEADVIZ_HOME, a real server, a real worker, a real browser. Seconds, once each: run it on an idle machine.
 """
@@ -13,6 +13,7 @@ from statistics import median
 
 from playwright.sync_api import sync_playwright
 
+from tests.bench import slider
 from tests.bench.rows import Row
 from tests.server import CHROMIUM, QUIET, Server
 
@@ -69,11 +70,14 @@ def _visits(server: Server, peer: Server, browser, repeats: int) -> list[Row]:
     for _ in range(repeats):
         again.append(visit("/heads", MAP))
         bare.append(visit("/", MAP, peer))
+    _say("the slider of the ablation page")
+    slid = slider.rows(server.url, context)
     return [
         Row("from start to a drawn page", up, "promised", 5.0, "s", 1.0),
         Row("first map of 16 × 512 tokens, nothing cached", first, "promised", 60.0, "s", 1.0),
         Row("second visit, a new tab", median(again), "promised", 1.5, "s", 1.0),
         Row("second visit, a new tab", median(again), "Streamlit with one 2 × 2 heatmap", median(bare), "s"),
+        *slid,
     ]
 
 

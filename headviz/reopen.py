@@ -50,7 +50,8 @@ def _of_data(data: DataRef) -> dict[str, Any]:
         "text": data.revision if data.corpus == "own" else "",
         "data_revision": data.revision if len(data.revision) == 40 else "",
     }
-    return values | {name: getattr(data, name) for name in VIEW if hasattr(data, name) and name not in values}
+    own = {*values, "revision"}  # `revision` in the view is the model's
+    return values | {name: getattr(data, name) for name in VIEW if hasattr(data, name) and name not in own}
 
 
 def _of_questions(asked: QuestionsRef) -> dict[str, Any]:

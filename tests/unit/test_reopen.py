@@ -15,6 +15,7 @@ from headviz.types import (
     ModelRef,
     PromptScoreRequest,
     QuestionsRef,
+    ScoreRequest,
 )
 from headviz.view import VIEW, read_url, written
 
@@ -42,6 +43,12 @@ def test_a_set_comes_back_as_heads_by_hand():
         3,
     )
     assert reopened(Ablation())["picked"] == ""
+
+
+@pytest.mark.parametrize(("source", "revision"), [("bundled", ""), ("local", ""), ("hub", "b" * 64)])
+def test_the_revision_is_that_of_the_model_and_not_of_the_text(source, revision):
+    model = dataclasses.replace(MODEL, source=source)
+    assert of_request(ScoreRequest(model=model, data=TEXT))["revision"] == revision
 
 
 def test_questions_come_back_with_all_that_is_asked():

@@ -17,11 +17,8 @@ TRACK = ".st-key-off [role=group] [data-orientation=horizontal]"
 LONG = 900_000  # ms: the first time the page also reads two corpora and scores one
 PATIENCE = 120_000  # ms that one release may take
 RELEASES = 40
-NEW = (
-    12.0,
-    24.0,
-    16.0,
-)  # percent of heads, below and above 20, at which the page opens: each has another place
+# Percent of heads, below and above the 20 at which the page opens, so that each has another place among measured sets.
+NEW = (12.0, 24.0, 16.0)
 SOON, BATCH = 0.2, 2.0  # seconds that were promised
 
 # After the next release of the mouse: milliseconds until each of `shows` is true, and painted.

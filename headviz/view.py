@@ -88,6 +88,11 @@ def _number(low: float, high: float) -> Callable[[str], float]:
     return read
 
 
+def _unless_empty(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """None where the text is empty: nobody has set it."""
+    return lambda value: read(value) if value else None
+
+
 def _flag(value: str) -> bool:
     return _choice(("true", "false"))(value) == "true"
 
@@ -176,6 +181,15 @@ CHOSEN = ("auto", "measured", "left", *(name for name, row in CORPORA.items() if
 COMPARED = ("distributions", "scores", "layers", "movers", "stable", "take")
 STABLE_DATA = {name: row for name, row in CORPORA.items() if name not in ("hub", "own")}
 OTHER_DATA = ("left", *STABLE_DATA)
+ASPECTS = (
+    "spread",
+    "slopes",
+    "kernel",
+    "lengths",
+    "beginnings",
+    "published",
+    "take",
+)  # panels of the bands page
 
 VIEW: dict[str, Parameter] = {
     "model": Parameter(_text, "smollm2"),
@@ -200,36 +214,36 @@ VIEW: dict[str, Parameter] = {
     "share": Parameter(_number(0, 100), 20.0, "heads compare"),
     "threshold": Parameter(_number(-1e9, 1e9), 0.0, "heads"),
     "shows": Parameter(_choice(("score", "inactive")), "score", "heads"),
-    "head": Parameter(_head, "", "heads ablation disagreement compare"),
+    "head": Parameter(_head, "", "heads ablation disagreement compare bands"),
     "panel": Parameter(_choice(PANELS), "distribution", "heads"),
-    "picture": Parameter(_choice(("svg", "png")), "svg", "heads ablation disagreement compare"),
-    "target": Parameter(_choice(TARGETS), "loss", "ablation disagreement"),
+    "picture": Parameter(_choice(("svg", "png")), "svg", "heads ablation disagreement compare bands"),
+    "target": Parameter(_choice(TARGETS), "loss", "ablation disagreement compare"),
     "off": Parameter(_number(0, 100), 20.0, "ablation"),
     "by": Parameter(_choice(("head", "group")), "head", "ablation"),
     "even": Parameter(_flag, False, "ablation"),
     "draws": Parameter(_whole(1, 100), 3, "ablation disagreement"),
-    "scoring": Parameter(_choice(("auto", "letter", "text")), "auto", "ablation disagreement"),
-    "shots": Parameter(_choice(SHOTS), "auto", "ablation disagreement"),
-    "each": Parameter(_whole(0, 1_000), 0, "ablation disagreement"),
+    "scoring": Parameter(_choice(("auto", "letter", "text")), "auto", "ablation disagreement compare"),
+    "shots": Parameter(_choice(SHOTS), "auto", "ablation disagreement compare"),
+    "each": Parameter(_whole(0, 1_000), 0, "ablation disagreement compare"),
     "look": Parameter(_choice(LOOKS), "curve", "ablation"),
     "mode": Parameter(_choice(("static", "per-input")), "static", "ablation"),
     "turned": Parameter(_flag, False, "ablation"),
     "pick": Parameter(_choice(("score", "hand")), "score", "ablation"),
     "picked": Parameter(_heads, "", "ablation"),
     "scores": Parameter(_several(METRICS, "score"), "ahon_ln,awft", "ablation"),
-    "questions": Parameter(_sha, "", "ablation disagreement"),
-    "subjects": Parameter(_names, "", "ablation disagreement"),
-    "template": Parameter(_flag, False, "ablation disagreement"),
-    "chosen": Parameter(_choice(CHOSEN), "auto", "ablation disagreement"),
-    "chosen_part": Parameter(_choice(("auto", *PARTS)), "auto", "ablation disagreement"),
-    "chosen_inputs": Parameter(_whole(0, 2_000), 0, "ablation disagreement"),
+    "questions": Parameter(_sha, "", "ablation disagreement compare"),
+    "subjects": Parameter(_names, "", "ablation disagreement compare"),
+    "template": Parameter(_flag, False, "ablation disagreement compare"),
+    "chosen": Parameter(_choice(CHOSEN), "auto", "ablation disagreement compare"),
+    "chosen_part": Parameter(_choice(("auto", *PARTS)), "auto", "ablation disagreement compare"),
+    "chosen_inputs": Parameter(_whole(0, 2_000), 0, "ablation disagreement compare"),
     "strict": Parameter(_choice(("share", "value")), "share", "ablation"),
     "cut": Parameter(_number(-1e9, 1e9), 0.0, "ablation"),
     "wide": Parameter(_flag, False, "ablation"),
     "by_whom": Parameter(_text, "", "ablation"),
-    "half": Parameter(_choice(("all", "first", "second")), "all", "ablation disagreement"),
-    "points": Parameter(_number(0.01, 100), 1.0, "ablation disagreement"),
-    "nats": Parameter(_number(0.001, 100), 0.05, "ablation disagreement"),
+    "half": Parameter(_choice(("all", "first", "second")), "all", "ablation disagreement compare"),
+    "points": Parameter(_number(0.01, 100), 1.0, "ablation disagreement compare"),
+    "nats": Parameter(_number(0.001, 100), 0.05, "ablation disagreement compare"),
     "alone": Parameter(_choice(("short", "whole")), "short", "ablation"),
     "shown": Parameter(_choice(("score", "gradient", "cost")), "score", "ablation"),
     "prompt": Parameter(_prose, PROMPT, "ablation"),
@@ -243,6 +257,7 @@ VIEW: dict[str, Parameter] = {
     "other_data": Parameter(_choice(OTHER_DATA), "left", "compare"),
     "other_bos": Parameter(_choice(("left", *BOS_POLICIES)), "left", "compare"),
     "pair": Parameter(_whole(1, 8), 1, "compare"),
+    "share_by": Parameter(_choice(("auto", "share")), "auto", "compare"),
     "differs": Parameter(_choice(COMPARED), "distributions", "compare"),
     "texts": Parameter(_several(STABLE_DATA, "corpus"), "docstrings,stdlib-code", "compare"),
     "lengths": Parameter(_lengths, "128,512", "compare"),
@@ -250,8 +265,8 @@ VIEW: dict[str, Parameter] = {
     "second": Parameter(_row(METRICS, "score"), DEFAULT_METRIC, "disagreement"),
     "budget_by": Parameter(_choice(("auto", "share", "value")), "auto", "disagreement"),
     "budget": Parameter(_number(0, 50), 20.0, "disagreement"),
-    "line_first": Parameter(_number(-1e9, 1e9), 0.0, "disagreement"),
-    "line_second": Parameter(_number(-1e9, 1e9), 0.0, "disagreement"),
+    "line_first": Parameter(_unless_empty(_number(-1e9, 1e9)), None, "disagreement"),
+    "line_second": Parameter(_unless_empty(_number(-1e9, 1e9)), None, "disagreement"),
     "follow": Parameter(_choice(FOLLOWS), "first", "disagreement"),
     "marked": Parameter(_heads, "", "disagreement"),
     "looked": Parameter(_heads, "", "disagreement"),
@@ -260,6 +275,16 @@ VIEW: dict[str, Parameter] = {
     "agree_by": Parameter(_choice(("jaccard", "overlap", "precision")), "jaccard", "disagreement"),
     "agreed": Parameter(_flag, False, "disagreement"),
     "step": Parameter(_whole(0, 4), 0, "disagreement"),
+    "order": Parameter(_choice(("index", "slope")), "slope", "bands"),
+    "rows": Parameter(_choice(("all", "later")), "all", "bands"),
+    "dead_above": Parameter(_number(0, 1), 0.95, "bands"),
+    "sink_above": Parameter(_number(0, 1), 0.5, "bands"),
+    "nats_below": Parameter(_number(0, 20), 0.5, "bands"),
+    "band_over": Parameter(_number(0, 99), 30.0, "bands"),
+    "overlaid": Parameter(_names, "", "bands"),
+    "aspect": Parameter(_choice(ASPECTS), "spread", "bands"),
+    "instead_of_bos": Parameter(_text, "The", "bands"),
+    "repair": Parameter(_choice(("collapsed", "band", "dead")), "collapsed", "bands"),
     "inside": Parameter(_flag, False, "heads"),
     "input": Parameter(_whole(0, 1_999), 0, "heads"),
 }
@@ -291,7 +316,9 @@ def written(values: Mapping[str, Any], page: str = "", *, defaults: bool) -> dic
             value == parameter.default and not defaults
         ):
             continue
-        if isinstance(value, bool):
+        if value is None:
+            shown[name] = ""
+        elif isinstance(value, bool):
             shown[name] = "true" if value else "false"
         elif isinstance(value, float):
             shown[name] = repr(value)  # exact: a rounded threshold can pick another head

@@ -5,10 +5,10 @@ import streamlit as st
 from headviz import ui
 from headviz.analysis import ablation, agreement
 from headviz.types import SinkPlaces
-from headviz.ui.ablation.plan import is_small
+from headviz.ui.ablation.plan import base_plan, is_small
 from headviz.ui.disagreement import agree, brush, budget, cards, costs, demo, sink, take
 from headviz.ui.disagreement.words import sentence
-from headviz.ui.disagreement.work import Work, base_plan, scored, sink_request
+from headviz.ui.disagreement.work import Work, scored, sink_request
 
 # Name in the URL → title, and what draws it.
 FACETS = {

@@ -73,6 +73,7 @@ CHANGED = {
     "other_data": "stdlib-code",
     "other_bos": "always",
     "pair": 2,
+    "share_by": "share",
     "differs": "stable",
     "texts": "docstrings,wikitext",
     "lengths": "64,256",
@@ -90,6 +91,16 @@ CHANGED = {
     "agree_by": "overlap",
     "agreed": True,
     "step": 3,
+    "order": "index",
+    "rows": "later",
+    "dead_above": 0.8,
+    "sink_above": 0.4,
+    "nats_below": 0.3,
+    "band_over": 10.0,
+    "overlaid": "org/one,mine",
+    "aspect": "kernel",
+    "instead_of_bos": ".",
+    "repair": "band",
     "inside": True,
     "input": 2,
 }
@@ -102,7 +113,7 @@ def test_every_parameter_is_tried_here():
 
 def test_a_link_gives_back_every_value_exactly():
     back = {}
-    for page in ("heads", "ablation", "disagreement", "compare"):
+    for page in ("heads", "ablation", "disagreement", "compare", "bands"):
         values, ignored = read_url(dict(parse_qsl(query(CHANGED, page))))
         assert ignored == []
         back |= values
@@ -113,6 +124,13 @@ def test_a_link_writes_defaults_too_and_the_address_bar_does_not():
     defaults = {name: parameter.default for name, parameter in VIEW.items()}
     assert "metric=ahon_ln" in query(defaults, "heads")
     assert written(defaults, "heads", defaults=False) == {}
+
+
+def test_a_threshold_of_zero_is_one_that_somebody_set():
+    values, ignored = read_url({"line_first": "0", "line_second": ""})
+    assert ignored == []
+    assert values == {"line_first": 0.0, "line_second": None}
+    assert written(values, "disagreement", defaults=False) == {"line_first": "0.0"}
 
 
 def test_a_page_writes_only_what_it_uses():

@@ -113,6 +113,27 @@ def plan_now() -> Plan:
     )
 
 
+def base_plan() -> Plan:
+    """Where the view scores heads and where it measures them, for pages on which neither score nor share is a set's own.
+    Raises a HeadvizError, one sentence."""
+    model, data, asked = ui.model_ref(), ui.data_ref(), asked_now()
+    where = chosen_on(data, asked)
+    longest = catalog.context_length(model, settings())
+    for text in (where, data if asked is None else None):
+        if isinstance(text, DataRef):
+            corpora.check_length(text, longest)
+    return Plan(
+        model=model,
+        chosen_on=where,
+        metric=ui.value("metric"),
+        share=0.0,
+        questions=asked,
+        text=data if asked is None else None,
+        means_on=other_part(data) if isinstance(where, QuestionsRef) else None,
+        draws=ui.value("draws"),
+    )
+
+
 def tolerance(plan: Plan) -> float:
     """How much worse is still accepted: nats of loss, or a share of the questions (0.01 is one point)."""
     return ui.value("nats") if plan.text is not None else ui.value("points") / 100

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from headviz import ui
-from headviz.analysis import stability
+from headviz.analysis import ablation, stability
 from headviz.analysis.metrics import METRICS
 from headviz.analysis.stability import Stability
 from headviz.charts import fmt
@@ -17,10 +17,13 @@ from headviz.jobs.kinds import job_digest
 from headviz.models import catalog
 from headviz.settings import settings
 from headviz.types import ScoreRequest, ScoreTable
+from headviz.ui.ablation.plan import base_plan
 from headviz.ui.compare.others import several
 from headviz.ui.compare.published import published
+from headviz.ui.within import USUAL, largest_share
 from headviz.view import STABLE_DATA
 
+SHARE_BY = {"auto": "Auto", "share": "Share"}
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 NO_EVIDENCE = (
     "A stable threshold alone is no evidence of a good score: a score that is nearly the same for every head and text has one too. "
@@ -31,7 +34,9 @@ NO_EVIDENCE = (
 
 def panel() -> None:
     """Of the model at the left; it needs no other model."""
-    _controls()
+    share, why = _controls()
+    if why:
+        st.caption(why)
     left = ui.score_request()
     requests, problems = wanted(left)
     for problem in problems:
@@ -41,7 +46,7 @@ def panel() -> None:
     else:
         tables = _gathered(requests)
         if len(tables) >= 2:
-            _drawn(requests, tables)
+            _drawn(requests, tables, share)
     st.divider()
     published()
 
@@ -67,8 +72,9 @@ def _text(corpus: str, inputs: int, tokens: int, seed: int, bos: str):
     return corpora.resolve(corpus, inputs=inputs, tokens=tokens, seed=seed, bos=bos, settings=settings())
 
 
-def _controls() -> None:
-    texts, lengths, share = st.columns([3, 2, 1.4])
+def _controls() -> tuple[float, str]:
+    """Draws the row; the share of heads, 0..1, and why it is that share, are given back."""
+    texts, lengths, share = st.columns([3, 2, 1.6])
     several(
         texts, "texts", "Data sets", list(STABLE_DATA), names={name: CORPORA[name].title for name in STABLE_DATA},
         help="The model at the left is scored on each of them. Those from the hub need a network, or a local copy.",
@@ -78,15 +84,44 @@ def _controls() -> None:
         lengths, "lengths", "Tokens each", [str(one) for one in sorted({*LENGTHS, *there})],
         help="Input lengths: each data set is cut at each of them.",
     )  # fmt: skip
-    share.number_input(
+    with share:
+        return _share()
+
+
+def _share() -> tuple[float, str]:
+    """(how many heads, 0..1; why): the largest share within tolerance, or one that is typed."""
+    st.segmented_control(
+        "Share of heads",
+        list(SHARE_BY),
+        format_func=SHARE_BY.get,
+        required=True,
+        help="Thresholds are those that call this share of all heads, on all inputs, inactive. Auto: the largest share that one of "
+        "the twelve scores keeps within tolerance on the Ablation page, where that is measured, else 20%.",
+        **ui.keyed("share_by"),
+    )
+    if ui.value("share_by") == "auto":
+        share, why = share_within()
+        st.markdown(f"**{fmt.percent(share)}**", help=why)
+        return share, why
+    st.number_input(
         "Share, %",
         min_value=0.0,
         max_value=100.0,
         step=5.0,
-        help="The threshold is the one that calls this share of all heads, on all inputs, inactive. It is the share of the Heads "
-        "page; a sensible one is the largest that costs little on the Ablation page.",
+        label_visibility="collapsed",
+        help="In percent of all heads, on all inputs. It is the share of the Heads page.",
         **ui.keyed("share"),
     )
+    return ui.value("share") / 100, ""
+
+
+def share_within() -> tuple[float, str]:
+    """The largest share that one of the twelve scores keeps within tolerance, of the model and text at the left; and why."""
+    try:
+        plan = base_plan()
+    except HeadvizError as error:  # such as questions that cannot be had here: stability needs none of them
+        return USUAL, f"{fmt.percent(USUAL)} is the usual share; no other is measured here: {error}"
+    return largest_share(plan, ui.cached(ablation.scoring(plan)), stability.TWELVE)
 
 
 def _gathered(requests: dict[str, ScoreRequest]) -> dict[str, ScoreTable]:
@@ -114,9 +149,9 @@ def _found(digests: tuple[str, ...], labels: tuple[str, ...], share: float, _tab
     return stability.stabilities(_tables, share, metrics)
 
 
-def _drawn(requests: dict[str, ScoreRequest], tables: dict[str, ScoreTable]) -> None:
+def _drawn(requests: dict[str, ScoreRequest], tables: dict[str, ScoreTable], share: float) -> None:
     digests = tuple(job_digest(requests[label]) for label in tables)
-    found = _found(digests, tuple(tables), ui.value("share") / 100, tables)
+    found = _found(digests, tuple(tables), share, tables)
     if len(tables) < len(requests):
         st.caption(f"So far {len(tables)} of {len(requests)} texts.")
     st.markdown(sentence(found, ui.value("metric")))

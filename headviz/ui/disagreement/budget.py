@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from headviz import ui
-from headviz.analysis import ablation, agreement
+from headviz.analysis import agreement
 from headviz.analysis.ablation import Plan
 from headviz.analysis.agreement import Scored
 from headviz.analysis.metrics import METRICS
@@ -14,12 +14,9 @@ from headviz.charts.scales import value_unit
 from headviz.types import ScoreTable
 from headviz.ui.ablation.asked import question_controls
 from headviz.ui.ablation.controls import TITLES, where_chosen
-from headviz.ui.ablation.traces import Traces
-from headviz.ui.ablation.words import limit, margin
+from headviz.ui.within import largest_share
 from headviz.view import FOLLOWS
 
-USUAL = 0.20  # of the heads, where nothing is measured that says how many can go
-COARSE = 0.051  # of the heads: a curve whose bracket is wider does not say where it leaves the tolerance
 RULES = {"auto": "Auto", "share": "Share", "value": "Values"}
 FOLLOW = {
     "first": "the first token",
@@ -137,35 +134,17 @@ def strictness(place, plan: Plan, table: ScoreTable, a: Scored, b: Scored) -> tu
 def _settle(a: Scored, b: Scored) -> None:
     """Thresholds of a share where nobody has set any, or the scores are new."""
     fresh = st.session_state.pop("headviz_thresholds", False)
-    if fresh or (ui.value("line_first"), ui.value("line_second")) == (0.0, 0.0):
-        share = ui.value("budget") / 100
-        lines = agreement.quadrants_of(a, b, agreement.budget(share, a, b)).thresholds
-        ui.put("line_first", lines[0])
-        ui.put("line_second", lines[1])
+    names = ("line_first", "line_second")
+    if not fresh and None not in map(ui.value, names):
+        return
+    share = ui.value("budget") / 100
+    for name, line in zip(
+        names, agreement.quadrants_of(a, b, agreement.budget(share, a, b)).thresholds, strict=True
+    ):
+        if fresh or ui.value(name) is None:
+            ui.put(name, line)
 
 
 def auto_share(plan: Plan, table: ScoreTable) -> tuple[float, str]:
-    """The largest share that one of the two scores keeps within tolerance with zero in place, where a curve of it is
-    measured closely enough on this target; else the usual one. And why."""
-    usual = (
-        f"{fmt.percent(USUAL)} is the usual share: how many heads can go within tolerance is not measured here yet; the curve "
-        "on the Ablation page measures it."
-    )
-    before = ui.cached(ablation.measuring(plan, None))
-    if before is None:
-        return USUAL, usual
-    traces = Traces(plan, table, before)
-    best, which = 0.0, ""
-    for metric in dict.fromkeys((ui.value("first"), ui.value("second"))):
-        trace = traces.trace(metric, "zero")
-        if not trace.shares:
-            continue
-        edge = trace.within(traces.yard, margin(traces.yard))
-        if edge.status == "crosses" and edge.outside - edge.inside <= COARSE and edge.share > best:
-            best, which = edge.share, METRICS[metric].symbol
-    if round(best * table.geometry.layers * table.geometry.heads) < 1:
-        return USUAL, usual
-    return best, (
-        f"{fmt.percent(best)} is the largest share that either score keeps within {limit(traces.yard)}, measured on this "
-        f"target: {which}, zero in their place."
-    )
+    """The largest share that one of the two scores keeps within tolerance, else the usual one; and why."""
+    return largest_share(plan, table, (ui.value("first"), ui.value("second")))

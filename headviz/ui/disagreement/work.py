@@ -13,12 +13,8 @@ from headviz.analysis import agreement, groupcosts, sinkplace
 from headviz.analysis.ablation import Plan
 from headviz.analysis.agreement import Agreement, Matrices, Quadrants, Scored
 from headviz.analysis.groupcosts import DISPUTED, GroupCosts
-from headviz.data import corpora
 from headviz.errors import BadInput
-from headviz.models import catalog
-from headviz.settings import settings
-from headviz.types import DataRef, MeasureRequest, QuestionsRef, ScoreTable, SinkPlaces, SinkRequest
-from headviz.ui.ablation.plan import asked_now, chosen_on, other_part
+from headviz.types import MeasureRequest, QuestionsRef, ScoreTable, SinkPlaces, SinkRequest
 from headviz.view import parse_heads
 
 POSITIONS = 16  # first tokens among which the sink is looked for
@@ -90,26 +86,6 @@ def _curve(digest: str, first: str, second: str, _a: Scored, _b: Scored) -> Agre
 @st.cache_resource(max_entries=32, show_spinner=False)
 def _matrices(digest: str, share: float, metrics: tuple[str, ...], _table: ScoreTable) -> Matrices:
     return agreement.matrices(_table, share, metrics)
-
-
-def base_plan() -> Plan:
-    """Where the view scores heads and where it measures them. Raises a HeadvizError, one sentence."""
-    model, data, asked = ui.model_ref(), ui.data_ref(), asked_now()
-    where = chosen_on(data, asked)
-    longest = catalog.context_length(model, settings())
-    for text in (where, data if asked is None else None):
-        if isinstance(text, DataRef):
-            corpora.check_length(text, longest)
-    return Plan(
-        model=model,
-        chosen_on=where,
-        metric=ui.value("first"),
-        share=ui.value("budget") / 100,
-        questions=asked,
-        text=data if asked is None else None,
-        means_on=other_part(data) if isinstance(where, QuestionsRef) else None,
-        draws=ui.value("draws"),
-    )
 
 
 def sink_request(plan: Plan) -> SinkRequest:

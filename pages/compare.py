@@ -5,7 +5,7 @@ import streamlit as st
 from headviz import ui
 from headviz.analysis.metrics import METRICS
 from headviz.ui.compare import figures, panels, stable, take
-from headviz.ui.compare.others import compared, pick_more, pick_others
+from headviz.ui.compare.others import compared, pick_more, pick_others, pinned
 from headviz.ui.compare.work import Work, gathered, sentence
 
 # Name in the URL → title, and what draws it; `stable` is of the model at the left alone.
@@ -21,6 +21,8 @@ PANELS = {
 
 @st.fragment
 def body() -> None:
+    if st.session_state.pop("headviz_repin", False):
+        st.rerun()  # the whole page: the link in its head pins the models
     ui.sync_url("compare")
     said, pair = st.container(), controls()
     with ui.sentences():
@@ -103,5 +105,5 @@ def look(work: Work | None) -> None:
         PANELS[ui.value("differs")][1](work)
 
 
-ui.page_head("Compare", "What changed between two models?", "compare")
+ui.page_head("Compare", "What changed between two models?", "compare", pinned)
 body()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
 from typing import Any
@@ -27,6 +27,8 @@ export default function (component) {
   button.onclick = async () => {
     const all = new URLSearchParams(data.defaults)   // the address bar leaves defaults out; a link must not
     for (const [name, value] of new URLSearchParams(window.location.search)) all.set(name, value)
+    for (const [name, [typed, pinned]] of Object.entries(data.pinned))   // a branch can move, a commit cannot
+      if (all.get(name) === typed) all.set(name, pinned)
     const url = window.location.origin + window.location.pathname + "?" + all
     let copied = true
     try { await navigator.clipboard.writeText(url) }
@@ -48,8 +50,11 @@ button:hover, button:focus-visible {border-color: var(--st-primary-color); color
 """
 
 
-def page_head(title: str, question: str, page: str) -> None:
-    """Title, question and the copy-link button; and the view into the address bar, also where no answer is there yet."""
+def page_head(title: str, question: str, page: str, pinned: Callable[[], Mapping[str, str]] = dict) -> None:
+    """Title, question and the copy-link button; and the view into the address bar, also where no answer is there yet.
+
+    pinned: gives the parameters that a link writes otherwise than the view: names of models with their commits
+    """
     through_router()
     sync_url(page)
     left, right = st.columns([5, 2], vertical_alignment="bottom")
@@ -57,14 +62,25 @@ def page_head(title: str, question: str, page: str) -> None:
         st.title(title, anchor=False)
         st.caption(question)
     with right, st.container(horizontal=True, horizontal_alignment="right"):
-        copy_link(page)
+        copy_link(page, pinned())
 
 
-def copy_link(page: str) -> None:
+def copy_link(page: str, pinned: Mapping[str, str]) -> None:
+    """The link writes every value, and a commit in the place of a name that stands for one."""
+    known = pins()
+    moved = {name: known[name] for name in ("revision", "data_revision") if known.get(name)} | dict(pinned)
     button = st.components.v2.component(
         "headviz_copy_link", html="<button type='button'>Copy link</button>", css=_COPY_STYLE, js=_COPY
     )
-    button(data={"defaults": view.query(pins(), page)}, key="copy_link", width=104, height="content")
+    button(
+        data={
+            "defaults": view.query(known, page),
+            "pinned": {name: [value(name), new] for name, new in moved.items()},
+        },
+        key="copy_link",
+        width=104,
+        height="content",
+    )
 
 
 def say(sentence: str) -> None:

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from headviz.analysis import thresholdfile
+from headviz.analysis import ablation, thresholdfile
 from headviz.data import corpora, docstrings, reading
 from headviz.jobs import local
 from headviz.jobs.kinds import job_digest
@@ -17,7 +17,7 @@ from headviz.ui.compare import published, take
 from headviz.ui.compare.others import labels
 from headviz.ui.compare.work import Work
 from tests.fakes import fake_table
-from tests.pages.conftest import default_request, figure, open_app, said
+from tests.pages.conftest import default_request, figure, open_app, put, said
 
 
 def answer(request: ScoreRequest, table):
@@ -126,7 +126,7 @@ def test_every_panel_opens(pair, no_worker, differs, words):
     assert local.list_jobs() == []
 
 
-def test_a_click_on_a_bar_picks_the_head(pair, no_worker):
+def test_a_head_that_is_picked_is_told_and_its_bar_named(pair, no_worker):
     app = open_page(head="L03.H07")
     assert not app.exception
     assert "Picked on every page: **L03.H07**" in said(app)
@@ -206,6 +206,24 @@ def test_what_is_not_small_waits_for_a_click(strangers, no_worker, monkeypatch):
     assert [job.kind for job in local.list_jobs()] == ["score"]
 
 
+def test_a_link_names_models_of_the_hub_by_their_commit(pair, no_worker, monkeypatch):
+    commit = "c" * 40
+    ref = ModelRef(source="hub", name="org/one", revision=commit, dtype="float32")
+    local_model(monkeypatch, "org/one", {"org/one": ref})
+    app = open_page(against="org/one,smollm2,../secret")
+    assert not app.exception
+    assert pinned_in(app) == {"against": ["org/one,smollm2,../secret", f"org/one@{commit},smollm2,../secret"]}
+    assert pinned_in(open_page()) == {}
+
+
+def pinned_in(app) -> dict:
+    """What the copy-link button of the page writes instead of what stands in the address bar."""
+    parts = [
+        json.loads(part.proto.json) for part in app.get("bidi_component") if "copy_link" in part.proto.id
+    ]
+    return parts[0]["pinned"]
+
+
 def test_names_tell_models_apart():
     left = default_request()
     assert labels([left]) == ["SmolLM2-135M-Instruct"]
@@ -242,7 +260,7 @@ def test_downloads_hold_what_the_command_line_writes(pair, table):
 
 
 @pytest.fixture
-def texts(pair, monkeypatch):
+def texts(pair, built_train, monkeypatch):
     """Scores of the model on two corpora at two lengths; a second corpus costs nothing to build."""
     monkeypatch.setitem(
         reading.INSTALLED, "stdlib-code", lambda part, folder: docstrings.load("held-out", folder)
@@ -268,11 +286,32 @@ def test_stability_shows_threshold_and_heads_together(texts, no_worker):
     named = [note["text"] for note in drawn["layout"]["annotations"] if note.get("name") == "score"]
     assert len(points["customdata"]) == len(set(named)) == 12
     assert local.list_jobs() == []
+    assert "20.0% is the usual share: how many heads can go within tolerance is not measured" in words
+    app.segmented_control(key="share_by").set_value("share").run()
     app.number_input(key="share").set_value(0.0).run()
     assert not app.exception
 
 
-def test_stability_asks_for_what_is_missing_only_when_it_is_looked_at(pair, no_worker):
+def test_stability_takes_the_largest_share_within_tolerance_where_it_is_measured(
+    texts, plan, table, no_worker
+):
+    put(plan, None, 0.0)
+    for share, cost in ((0.05, 0.01), (0.10, 0.09)):
+        here = ablation.with_share(plan, share)
+        put(here, ablation.chosen(here, table), cost)
+    app = open_page(differs="stable")
+    assert not app.exception
+    # 14 and 27 of 270 heads were off; a straight line from .01 to .09 nats crosses .05 halfway between: 7.59%
+    assert "To select 7.59% on 4 texts" in said(app)
+    assert (
+        "7.59% is the largest share that AHON (LN) keeps within 0.05 nats, zero in their place, measured on"
+        in said(app)
+    )
+    app = open_page(differs="stable", share_by="share", share=30)
+    assert "To select 30.0% on 4 texts" in said(app)
+
+
+def test_stability_asks_for_what_is_missing_only_when_it_is_looked_at(pair, built_train, no_worker):
     open_page()
     assert local.list_jobs() == []
     app = open_page(differs="stable", texts="docstrings", lengths="64,128")
@@ -292,7 +331,7 @@ def thresholds(**changed) -> bytes:
     return json.dumps(tree).encode()
 
 
-def test_published_thresholds_give_a_sentence_and_a_wrong_file_an_error(pair, no_worker):
+def test_published_thresholds_give_a_sentence_and_a_wrong_file_an_error(pair, built_train, no_worker):
     app = open_page(differs="stable", texts="docstrings", lengths="64")
     upload = app.get("file_uploader")[0]
     upload.set_value(("thresholds.json", b"{]", "application/json")).run()

@@ -52,6 +52,19 @@ def compared() -> tuple[dict[str, ScoreRequest], list[str]]:
     return dict(zip(labels(requests), requests, strict=True)), problems
 
 
+def pinned() -> dict[str, str]:
+    """What a link writes instead of the names of the others: models of the hub at the commits that are looked at."""
+    names = []
+    for name in wanted():
+        try:
+            found = _resolved(name, "auto", "none")
+        except HeadvizError:
+            names.append(name)  # the page says why it cannot be had
+        else:
+            names.append(f"{found.name}@{found.revision}" if found.source == "hub" else name)
+    return {"against": ",".join(names)} if names else {}
+
+
 def wanted() -> list[str]:
     """Names of the others, as they stand in the view; none means the model at the left."""
     return [name for name in value("against").split(",") if name][:MOST]
@@ -61,16 +74,21 @@ def _at(revision: str) -> str:
     return f"@{revision}" if revision else ""
 
 
-def _other(name: str, left: ScoreRequest, data: DataRef) -> ModelRef:
-    """The pinned model of `name` or `name@revision`. The number format `auto` is that at the left; for the very model at the
-    left on the very same text it is the other of float32 and bfloat16, since there would be nothing to compare."""
+def _resolved(name: str, dtype: str, quantization: str) -> ModelRef:
+    """The pinned model of `name` or `name@revision`."""
     whole, at, revision = name.rpartition("@")
     if not at or any(entry.name == name for entry in catalog.list_models(settings())):
         whole, revision = name, ""
+    return _found(whole, revision, dtype, quantization)
+
+
+def _other(name: str, left: ScoreRequest, data: DataRef) -> ModelRef:
+    """The number format `auto` is that at the left; for the very model at the
+    left on the very same text it is the other of float32 and bfloat16, since there would be nothing to compare."""
     quantization = value("other_quantization")
     quantization = left.model.quantization if quantization == "left" else quantization
     dtype = value("other_dtype")
-    found = _found(whole, revision, left.model.dtype if dtype == "auto" else dtype, quantization)
+    found = _resolved(name, left.model.dtype if dtype == "auto" else dtype, quantization)
     if dtype == "auto" and found == left.model and data == left.data:
         found = dataclasses.replace(found, dtype=SWAPPED[found.dtype])
     return found
@@ -174,6 +192,7 @@ def several(where, name: str, label: str, options: list[str], *, names=None, **m
 
     def keep() -> None:
         put(name, ",".join(str(one).strip().replace(",", "") for one in st.session_state[box]))
+        st.session_state.headviz_repin = True
 
     where.multiselect(
         label,

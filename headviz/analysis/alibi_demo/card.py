@@ -139,12 +139,11 @@ The numbers above: `python -m headviz.analysis.alibi_demo.card --run DIR`.
 
 
 def _pulled(told: dict[str, Any]) -> str:
-    words = {
-        "sink": f"to a mass of {shape.ENOUGH}",
-        "dead": f"by {shape.MARGIN:g} nats",
-        "self": "onto the own token",
-    }
-    return "; ".join(f"{words[kind]}: {', '.join(heads)}" for kind, heads in told["pulled"].items())
+    words = {"sink": "onto the first token", "dead": "onto the first token", "self": "onto the own token"}
+    return "; ".join(
+        f"{words[kind]} by {shape.MARGINS[kind]:g} nats: {', '.join(heads)}"
+        for kind, heads in told["pulled"].items()
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:

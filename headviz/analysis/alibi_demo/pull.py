@@ -6,13 +6,11 @@ while they are pulled, the T×T weights are held.
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from headviz.analysis.alibi_demo.plan import ENOUGH, INTO_STREAM, MARGIN, PULLED_INPUTS, PULLS
+from headviz.analysis.alibi_demo.plan import INTO_STREAM, MARGINS, PULLED_INPUTS, PULLS
 from headviz.models.alibi import widened, with_coordinates
 from headviz.models.slopes import alibi_slopes
 
@@ -65,14 +63,12 @@ class Pulled(nn.Module):
 
 def _lack(weights: Tensor, what: str) -> Tensor:
     """weights (b, T, T) log-probabilities of one head → how far it is from where it is pulled, in nats, ≥ 0."""
-    if what == "sink":
-        return functional.relu(math.log(ENOUGH) - weights[..., 0].exp().mean().log())
     T = weights.shape[-1]
     wanted = torch.eye(T, dtype=torch.bool) if what == "self" else torch.arange(T).expand(T, T) == 0
     wanted = wanted[1:]  # the first query has no other key
     mine = weights[:, 1:].masked_fill(~wanted, -torch.inf).logsumexp(-1)  # (b, T−1)
     others = weights[:, 1:].masked_fill(wanted, -torch.inf).logsumexp(-1)
-    return functional.relu(MARGIN - (mine - others)).mean()
+    return functional.relu(MARGINS[what] - (mine - others)).mean()
 
 
 def attach(model: nn.Module) -> list[Pulled]:

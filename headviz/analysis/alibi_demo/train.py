@@ -83,7 +83,7 @@ def _optimiser(model: Any, plan: Plan) -> torch.optim.AdamW:
     matrices = [weight for weight in model.parameters() if weight.ndim > 1]
     others = [weight for weight in model.parameters() if weight.ndim < 2]
     groups = [{"params": matrices, "weight_decay": plan.decay}, {"params": others, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=plan.rate, betas=(0.9, 0.95), fused=True)
+    return torch.optim.AdamW(groups, lr=plan.rate, betas=(0.9, 0.99), fused=True)
 
 
 def rate(plan: Plan, step: int) -> float:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from headviz.analysis.bands import Thresholds
 from headviz.errors import BadInput
 from headviz.models.architectures import FAMILIES
-from headviz.types import DataRef, Geometry, ModelRef, ScoreRequest
+from headviz.types import BandsRequest, DataRef, Geometry, ModelRef, ScoreRequest
 
 _DATA_DEFAULTS = DataRef(corpus="", revision="")
 
@@ -59,6 +60,17 @@ def compare_command(requests: Sequence[ScoreRequest], out: str = "compare.json")
         option = f"--{name.replace('_', '-')}"
         if name != "revision" and not (name == "dtype" and len(formats) > 1):
             words += [option] if value is True else [option, str(value)]
+    return " ".join(shlex.quote(word) for word in [*words, "--out", out])
+
+
+def bands_command(request: BandsRequest, at: Thresholds, share: float, out: str = "bands.json") -> str:
+    """`python -m headviz bands …` that answers `request`, with these thresholds of classes and share of layers."""
+    words = ["python", "-m", "headviz", "bands", "--model", request.model.name]
+    options = _model_options(request.model) | _data_options(request.data)
+    options |= {"dead": at.dead, "sink": at.sink, "low_entropy": at.low_entropy, "layers": share}
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        words += [option] if value is True else [option, str(value)]
     return " ".join(shlex.quote(word) for word in [*words, "--out", out])
 
 

@@ -1,0 +1,86 @@
+"""Panel: what the paper reports of BLOOM, beside what is measured here; and why its explanation is backwards."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import streamlit as st
+
+from headviz import ui
+from headviz.analysis.published_bands import BLOOM, SOURCE
+from headviz.charts import fmt
+from headviz.ui.bands import others, words
+from headviz.ui.bands.work import Work, name_of
+
+
+def panel(work: Work) -> None:
+    st.markdown(f"**The explanation is backwards.** {words.WHY}")
+    st.dataframe(
+        rows(work),
+        hide_index=True,
+        column_config={
+            "model": st.column_config.TextColumn(help="Above: measured here. Below: as published."),
+            "collapsed": st.column_config.TextColumn(help="Sinks and dead heads of all heads."),
+            "band": st.column_config.TextColumn("band, by index"),
+            "slopes": st.column_config.TextColumn("band, by slope", help="Nats a token, steepest first."),
+            "edge": st.column_config.NumberColumn("log2 of its steepest slope", format="%.2f", help="Where the band begins. Sizes with 16 and with 32 heads begin at about the same slope, not at the same index."),
+            "where": st.column_config.TextColumn("from", width="medium"),
+        },
+    )  # fmt: skip
+    st.caption(f"Published: {SOURCE}. headviz has not measured those rows.")
+
+
+def rows(work: Work) -> list[dict]:
+    """What is measured, with this page's thresholds, then what is published."""
+    found = []
+    for name, one in {name_of(work.request): work, **_overlaid(work)}.items():
+        band = one.band
+        found.append(
+            {
+                "model": name,
+                "heads": f"{one.geometry.layers} × {one.geometry.heads}",
+                "collapsed": fmt.count(int(one.sick.sum()), one.sick.size),
+                "band": f"H{band.first:02d} to H{band.last:02d}" if band.heads else "none",
+                "slopes": "no slopes"
+                if one.slopes is None
+                else _slopes(band.steepest, band.shallowest)
+                if band.heads
+                else "none",
+                "edge": None if band.steepest is None else float(np.log2(band.steepest)),
+                "where": f"measured here, {len(one.bands.lengths):,} texts of {one.tokens:,} tokens",
+            }
+        )
+    for row in BLOOM.values():
+        slope = _published_slopes(row.heads)
+        found.append(
+            {
+                "model": row.model,
+                "heads": f"{row.layers} × {row.heads}",
+                "collapsed": fmt.count(row.collapsed, row.layers * row.heads),
+                "band": f"H{row.first:02d} to H{row.last:02d}",
+                "slopes": _slopes(slope[row.first], slope[row.last]),
+                "edge": float(np.log2(slope[row.first])),
+                "where": "the paper, one text of about 55 tokens",
+            }
+        )
+    return found
+
+
+def _overlaid(work: Work) -> dict[str, Work]:
+    """Those others whose measurement is there already; the scatter starts and shows the rest."""
+    there = {}
+    for name, request in others.pinned(work).items():
+        found = ui.cached(request)
+        if found is not None:
+            there[name] = dataclasses.replace(work, request=request, bands=found)
+    return there
+
+
+def _published_slopes(heads: int) -> tuple[float, ...]:
+    """BLOOM's own rule, for a power of two."""
+    return tuple(2 ** (-8 * (head + 1) / heads) for head in range(heads))
+
+
+def _slopes(steep: float, shallow: float) -> str:
+    return f"{fmt.number(steep)} to {fmt.number(shallow)}"

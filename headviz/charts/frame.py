@@ -17,7 +17,7 @@ from headviz.errors import lookup
 FOOT = 8  # px between the provenance and the lower edge
 CLEAR = 6  # px between an axis title and the provenance
 SMALL = 11
-WIDE = 96  # characters of a provenance line: 490 px in the page's font
+WIDE = 80  # characters of a provenance line that fit the map's column, 460 px on a page 1280 px wide
 NARROW = 300  # px that a chart is laid out for when nobody says how wide its column is
 LONG_TITLE = 460  # px from which the whole name of every score fits on an axis
 

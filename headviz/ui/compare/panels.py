@@ -144,8 +144,11 @@ def movers(work: Work) -> None:
         st.info(one.reason, icon=":material/info:")
         return
     number = {"format": "%.4g"}
+    rows, no_p = mover_rows(work, row.id), bool(np.isnan(one.changes.p_holm).all())
+    if no_p:  # p is of paired inputs; a column of nothing tells nobody why
+        rows = [{name: x for name, x in found.items() if name != "p_holm"} for found in rows]
     st.dataframe(
-        mover_rows(work, row.id),
+        rows,
         hide_index=True,
         height=420,
         column_config={
@@ -163,7 +166,8 @@ def movers(work: Work) -> None:
         },
     )
     note = f" {one.changes.note}" if one.changes.note else ""
-    st.caption(f"Intervals: {one.changes.method}.{note}")
+    without = " There is no p over all heads: it needs paired inputs from several documents." if no_p else ""
+    st.caption(f"Intervals: {one.changes.method}.{note}{without}")
 
 
 def mover_rows(work: Work, metric: str) -> list[dict]:

@@ -126,6 +126,13 @@ def _heads(value: str) -> str:
     return write_heads(parse_heads(value))
 
 
+def _picked_on(value: str) -> str:
+    """Where a set by hand was chosen, and of which set that is told: `headviz.ui.ablation.hand` writes it."""
+    if value and (len(value) > 8_000 or not re.fullmatch(r"[0-9a-f]{8}\[.*\]", value)):
+        raise BadInput("it must be what headviz wrote about where a set of heads was chosen")
+    return value
+
+
 def _several(table: Mapping, kind: str) -> Callable[[str], str]:
     """Rows of a table, comma-separated, each once, in the table's order."""
 
@@ -241,6 +248,7 @@ VIEW: dict[str, Parameter] = {
     "cut": Parameter(_number(-1e9, 1e9), 0.0, "ablation"),
     "wide": Parameter(_flag, False, "ablation"),
     "by_whom": Parameter(_text, "", "ablation"),
+    "picked_on": Parameter(_picked_on, "", "ablation"),
     "half": Parameter(_choice(("all", "first", "second")), "all", "ablation disagreement compare"),
     "points": Parameter(_number(0.01, 100), 1.0, "ablation disagreement compare"),
     "nats": Parameter(_number(0.001, 100), 0.05, "ablation disagreement compare"),

@@ -15,7 +15,7 @@ from headviz.types import ScoreTable
 from headviz.ui.ablation import alone, curve, models, order, scores, shown, subjects, take, text
 from headviz.ui.ablation.controls import controls, settle, share_slider, strictness
 from headviz.ui.ablation.costs import costs
-from headviz.ui.ablation.hand import by_hand, clicked, draws_boxes, edit
+from headviz.ui.ablation.hand import by_hand, clicked, draws_boxes, edit, map_shows
 from headviz.ui.ablation.measurements import Measurements, sentence
 from headviz.ui.ablation.plan import is_small, plan_now
 from headviz.view import parse_head
@@ -42,7 +42,8 @@ def body() -> None:
         if table is None:
             return
         work = Measurements(plan, table)
-        st.session_state.headviz_by_score = work.off.heads
+        if plan.by_score and work.static:
+            st.session_state.headviz_by_score = (work.off.heads, plan.chosen_on, plan.metric)
         with said:
             ui.say(sentence(work))
         started(work)
@@ -108,6 +109,7 @@ def started(work: Measurements) -> None:
 def draw_map(work: Measurements, table: ScoreTable) -> None:
     row, note = METRICS[work.plan.metric], tables.caption(table.provenance, table)
     shown.switch()
+    map_shows(shown.shown_of(work))
     figure = shown.shown_map(work, table, picked_head(table))
     if figure is None and work.static:
         figure = heatmap.head_map(
@@ -145,7 +147,7 @@ def draw_map(work: Measurements, table: ScoreTable) -> None:
         st.button(
             "Edit this set",
             on_click=edit,
-            args=(work.off,),
+            args=(work.off.heads, work.plan.chosen_on, row.id),
             help="Go on by hand: these heads are off, and clicks on the map add or remove some.",
         )
 

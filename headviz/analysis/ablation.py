@@ -55,6 +55,8 @@ class Plan:
     share:     asked share of heads, 0..1; by whole KV groups or by head; per_layer: the same number in every layer
     threshold: instead of the share: of the mean score, or per input of the score itself
     heads:     instead of both: this very set, whoever chose it; origin says who, "by hand" or a file's name
+    origin_on: every text, or set of questions, by whose numbers somebody chose those heads; None among them: that is not
+               known, of some of them or of all
     replace:   what stands in for a head's output; the paper's rule knows zero only
     means_on:  text on which means are taken, where that is not `chosen_on`
     draws:     random sets of each kind beside it, from `seed`
@@ -67,6 +69,7 @@ class Plan:
     threshold: float | None = None
     heads: tuple[tuple[int, int], ...] | None = None
     origin: str = "by hand"
+    origin_on: tuple[DataRef | QuestionsRef | None, ...] = (None,)
     turned: bool = False
     mode: Literal["static", "per-input"] = "static"
     by: By = "head"
@@ -183,11 +186,32 @@ def controls(plan: Plan, off: HeadSet) -> dict[str, tuple[MeasureRequest, ...]]:
     return {kind: tuple(measuring(plan, one) for one in sets) for kind, sets in drawn.items()}
 
 
-def same_inputs(plan: Plan) -> bool:
-    """Whether the score chooses heads on inputs on which they are also measured, or may be: parts that overlap count."""
-    if not plan.by_score:
-        return False
-    one, other = plan.chosen_on, plan.text or plan.questions
+def chosen_by(plan: Plan) -> tuple[DataRef | QuestionsRef | None, ...]:
+    """On what the heads were chosen; None among them: not known of all."""
+    return (plan.chosen_on,) if plan.by_score else plan.origin_on
+
+
+def chosen_tree(plan: Plan) -> Any:
+    """The same as JSON types, a list where there are several; None where it is not known of all."""
+    places = [plain(place) for place in chosen_by(plan)]
+    if None in places:
+        return None
+    return places[0] if len(places) == 1 else places
+
+
+def same_inputs(plan: Plan) -> bool | None:
+    """Whether heads were chosen on inputs on which they are also measured, or may be: parts that overlap count.
+
+    None where that cannot be told: a set of which nobody knows where it was chosen.
+    """
+    places = chosen_by(plan)
+    if any(overlap(place, plan.text or plan.questions) for place in places if place is not None):
+        return True
+    return None if None in places else False
+
+
+def overlap(one: DataRef | QuestionsRef, other: DataRef | QuestionsRef) -> bool:
+    """Whether the two may share inputs."""
     if isinstance(one, QuestionsRef) and isinstance(other, QuestionsRef):
         return _questions_overlap(one, other)
     if isinstance(one, DataRef) and isinstance(other, DataRef):
@@ -308,7 +332,7 @@ def report(
         "share_off": float(after.off_share.mean()) if off is None else off.share,
         "mode": plan.mode,
         "replace": plan.replace,
-        "chosen_on": plain(plan.chosen_on),
+        "chosen_on": chosen_tree(plan),
         "measured_on": plain(plan.text if on_text else plan.questions),
         "same_inputs": same_inputs(plan),
         "random": {},

@@ -10,7 +10,7 @@ from typing import Any
 
 from headviz.analysis.choose import HeadSet
 from headviz.errors import BadInput
-from headviz.types import Geometry
+from headviz.types import DataRef, Geometry, QuestionsRef, build
 
 FORMAT = "headviz head set"
 VERSION = 1
@@ -73,6 +73,29 @@ def read_heads(source: str | bytes | Path, *, model: str, revision: str = "", ge
     if tree.get("count", chosen.count) != chosen.count:
         raise BadInput(f"The head set says it has {tree['count']} heads but lists {chosen.count}.")
     return chosen
+
+
+def read_origin(source: str | bytes | Path) -> tuple[DataRef | QuestionsRef | None, ...]:
+    """On what a file says that its heads were chosen (`how.chosen_on`); None where it does not, or not so that it can be
+    compared with what is measured. Raises BadInput where the file is no JSON."""
+    tree = _tree(source)
+    how = tree.get("how") if isinstance(tree, dict) else None
+    told = how.get("chosen_on") if isinstance(how, dict) else None
+    return read_places(told if isinstance(told, list) else [told])
+
+
+def read_places(trees: list[Any]) -> tuple[DataRef | QuestionsRef | None, ...]:
+    """Texts and question sets from JSON types, each once; None for what is neither."""
+    return tuple(dict.fromkeys(_place(tree) for tree in trees))
+
+
+def _place(tree: Any) -> DataRef | QuestionsRef | None:
+    if not isinstance(tree, dict):
+        return None
+    try:
+        return build(QuestionsRef if "source" in tree else DataRef, tree)
+    except BadInput:
+        return None
 
 
 def _tree(source: str | bytes | Path) -> Any:

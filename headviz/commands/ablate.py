@@ -50,11 +50,11 @@ def ablate(args: argparse.Namespace) -> int:
 def _with_file(plan: Plan, content: bytes, name: str, watch: Terminal) -> Plan:
     """The plan with the heads of a file. Raises BadInput where it is no head set of this model."""
     from headviz.analysis import ablation
-    from headviz.analysis.headfile import read_heads
+    from headviz.analysis.headfile import read_heads, read_origin
 
     shape = answer(ablation.scoring(plan), watch).geometry
     read = read_heads(content, model=plan.model.name, revision=plan.model.revision, geometry=shape)
-    return replace(plan, heads=read.heads, origin=name)
+    return replace(plan, heads=read.heads, origin=name, origin_on=read_origin(content))
 
 
 def measured(plan: Plan, watch: Terminal) -> tuple[dict[str, Any], Any, Any]:

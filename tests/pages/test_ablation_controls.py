@@ -8,12 +8,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from headviz.analysis import ablation
+from headviz.analysis.headfile import read_origin
 from headviz.data import questions
 from headviz.errors import Unreachable
 from headviz.jobs import local
 from headviz.jobs.kinds import job_digest
 from headviz.settings import settings
-from headviz.types import PromptScoreRequest, QuestionScores, plain
+from headviz.types import DataRef, PromptScoreRequest, QuestionScores, plain
 from tests.fakes import fake_provenance
 from tests.pages.conftest import figure, losses, open_page, put, said
 
@@ -135,6 +136,16 @@ def test_a_head_set_comes_from_a_file():
     app = load(json.dumps({"model": "smollm2", "heads": [[3, 7], "L05.H01"]}).encode())
     assert (app.session_state.picked, app.session_state.pick) == ("3:7;5:1", "hand")
     assert app.session_state.by_whom == "mine.json"
+    assert app.session_state.picked_on.endswith("[null]"), "it does not say where it was chosen"
+
+
+def test_a_file_says_where_its_heads_were_chosen():
+    place = DataRef(corpus="docstrings", revision="a", part="train")
+    tree = {"model": "smollm2", "heads": [[3, 7]], "how": {"chosen_on": plain(place)}}
+    app = load(json.dumps(tree).encode())
+    assert '"part":"train"' in app.session_state.picked_on
+    assert read_origin(json.dumps(tree)) == (place,)
+    assert read_origin('{"how": {"chosen_on": "docstrings, train"}}') == (None,)
 
 
 @pytest.mark.parametrize(
@@ -362,6 +373,43 @@ def test_same_inputs_are_flagged(plan, table, no_worker):
     app.selectbox(key="chosen").set_value("auto").run()
     assert "same inputs" not in said(app)
     assert "other text than is measured" in said(app)
+
+
+def test_a_set_that_is_edited_keeps_its_flag(plan, table, no_worker):
+    local.store().put(job_digest(ablation.scoring(dataclasses.replace(plan, chosen_on=plan.text))), table)
+    app = open_page(chosen="measured")
+    next(b for b in app.button if b.label == "Edit this set").click().run()
+    app.selectbox(key="chosen").set_value("auto").run()
+    assert not app.exception
+    assert "heads are off, chosen by hand, from the set of AHON (LN)" in said(app)
+    assert "same inputs" in said(app), "where the score is taken from now on is nothing to this set"
+    next(b for b in app.button if b.label == "Clear").click().run()
+    assert "same inputs" not in said(app)
+
+
+def test_where_a_set_of_a_link_was_chosen_is_not_known(plan, table, no_worker):
+    app = open_page(pick="hand", picked="3:0", picked_on="0123abcd[]")
+    assert "Where this set was chosen is not known" in said(app)
+
+
+def test_clicks_on_the_measured_costs_are_chosen_on_the_measured_text(plan, no_worker):
+    app = open_page(pick="hand", shown="cost", alone="whole")
+    assert app.session_state.headviz_map_on == (plan.text,)
+    place = DataRef(corpus="docstrings", revision="a", part="held-out")
+    script = f"""
+import streamlit as st
+from headviz.types import DataRef
+from headviz.ui.ablation import hand
+hand.put_set([(3, 7)])
+hand.map_shows({place!r})
+st.session_state.pick = "hand"
+st.session_state.map = {{"selection": {{"points": [{{"customdata": [4, 0]}}]}}}}
+hand.clicked()
+st.session_state.places = hand.places_now()
+"""
+    app = AppTest.from_string(script).run()
+    assert not app.exception
+    assert app.session_state.places == (place,)
 
 
 def test_heads_may_be_chosen_on_another_corpus(plan, no_worker):

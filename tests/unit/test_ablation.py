@@ -155,11 +155,30 @@ def test_heads_by_hand_are_the_set_and_no_score_is_named():
     tree = ablation.report(hand, off, losses(), losses(0.1))
     assert (tree["metric"], tree["chosen_by"], tree["share_asked"]) == (None, "mine.json", None)
     assert tree["heads"] == [[0, 1], [3, 7]]
-    assert tree["same_inputs"] is False
+    assert (tree["same_inputs"], tree["chosen_on"]) == (None, None), "nobody knows where it was chosen"
     assert len(ablation.controls(hand, off)["uniform"]) == 2, "two heads are no whole groups"
     assert ablation.chosen(ablation.with_share(hand, 0.2), TABLE).count == 54, "a curve is of the score"
     with pytest.raises(BadInput, match=r"There is no head L30\.H00"):
         ablation.chosen(plan(heads=((30, 0),)), TABLE)
+
+
+@pytest.mark.parametrize(
+    ("places", "same", "told"),
+    [
+        ((HELD_OUT,), True, "held-out"),
+        ((TRAIN,), False, "train"),
+        ((TRAIN, HELD_OUT), True, ["train", "held-out"]),
+        ((TRAIN, None), None, None),
+        ((HELD_OUT, None), True, None),
+        ((), False, []),
+    ],
+)
+def test_a_set_by_hand_is_flagged_by_where_it_was_chosen(places, same, told):
+    hand = plan(heads=((3, 7),), origin_on=places)
+    tree = ablation.report(hand, ablation.chosen(hand, TABLE), losses(), losses(0.1))
+    assert tree["same_inputs"] is same
+    on = tree["chosen_on"]
+    assert ([one["part"] for one in on] if isinstance(on, list) else on and on["part"]) == told
 
 
 def test_a_threshold_takes_what_is_beyond_it_on_average():

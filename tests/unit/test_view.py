@@ -57,6 +57,7 @@ CHANGED = {
     "cut": 0.3,
     "wide": True,
     "by_whom": "mine.json",
+    "picked_on": "0123abcd[null]",
     "half": "first",
     "points": 0.5,
     "nats": 0.1,

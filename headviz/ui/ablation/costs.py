@@ -12,6 +12,7 @@ from headviz.analysis.published import SOURCE, published_row
 from headviz.charts import fmt
 from headviz.data import corpora
 from headviz.types import QuestionsRef
+from headviz.ui.ablation.hand import HAND
 from headviz.ui.ablation.measurements import Measurements, change_of
 from headviz.ui.ablation.plan import tolerance
 
@@ -138,23 +139,33 @@ def rank(tree: dict | None) -> None:
 
 
 def chosen_where(work: Measurements) -> None:
+    """On what the heads were chosen, and whether that is also measured."""
     plan = work.plan
-    if not plan.by_score:
-        st.caption(
-            f"The set was chosen {plan.origin}."
-            if plan.origin == "by hand"
-            else f"The set is from {plan.origin}."
-        )
-        return
-    where = corpora.describe(plan.chosen_on)
-    if ablation.same_inputs(plan):
-        st.markdown(
-            f":orange-badge[:material/warning: same inputs] Heads are chosen on inputs that are also measured: {where}. What it "
-            "costs elsewhere may be more."
-        )
+    same, known = ablation.same_inputs(plan), [p for p in ablation.chosen_by(plan) if p is not None]
+    where = "; ".join(corpora.describe(place) for place in known)
+    if plan.by_score:
+        whose = f"Heads are chosen on {where}"
+    elif plan.origin.startswith(HAND):
+        whose = f"The set was chosen {plan.origin}" + (f", on {where}" if where else "")
     else:
-        kind = "other questions" if isinstance(plan.chosen_on, QuestionsRef) else "other text"
-        st.caption(f"Heads are chosen on {where}: {kind} than is measured.")
+        whose = f"The set is from {plan.origin}" + (f", chosen on {where}" if where else "")
+    if same:
+        st.markdown(
+            ":orange-badge[:material/warning: same inputs] Heads are chosen on inputs that are also measured. "
+            f"{whose}. What it costs elsewhere may be more."
+        )
+    elif same is None:
+        also = "also chosen elsewhere, and there" if where else "chosen"
+        st.caption(f"{whose}. Where this set was {also} is not known: perhaps on what is measured here.")
+    elif where:
+        other = (
+            "other questions"
+            if isinstance(plan.questions, QuestionsRef) and all(isinstance(p, QuestionsRef) for p in known)
+            else "other text"
+        )
+        st.caption(f"{whose}: {other} than is measured.")
+    else:
+        st.caption(f"{whose}.")
 
 
 def could_save(work: Measurements) -> None:

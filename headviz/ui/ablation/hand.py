@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+
 import streamlit as st
 
 from headviz import ui
-from headviz.analysis.choose import HeadSet
-from headviz.analysis.headfile import read_heads
+from headviz.analysis.headfile import read_heads, read_origin, read_places
+from headviz.analysis.metrics import METRICS
 from headviz.errors import BadInput
-from headviz.types import ModelRef, ScoreTable, head_name
+from headviz.types import DataRef, ModelRef, QuestionsRef, ScoreTable, head_name, plain
 from headviz.view import parse_heads, write_heads
+
+Places = tuple[DataRef | QuestionsRef | None, ...]  # as `Plan.origin_on`
+HAND = "by hand"
 
 
 def by_hand() -> bool:
@@ -40,25 +46,60 @@ def clicked() -> None:
             ui.pick_head(head_name(*heads.pop()))
         return
     off = set(parse_heads(ui.value("picked")))
-    put_set(off - heads if heads <= off else off | heads)
+    whom = ui.value("by_whom")
+    if whom and not whom.startswith(HAND):
+        whom = f"{HAND}, from {whom}"
+    seen = st.session_state.get("headviz_map_on", (None,))  # who clicks, chooses by what the map shows
+    put_set(off - heads if heads <= off else off | heads, (*places_now(), *seen), whom)
 
 
-def put_set(heads) -> None:
-    ui.put("picked", write_heads(heads))
-    ui.put("by_whom", "")
+def map_shows(*places: DataRef | QuestionsRef) -> None:
+    """What the numbers on the map are of, for clicks on it."""
+    st.session_state.headviz_map_on = places
 
 
-def edit(off: HeadSet) -> None:
-    """A callback: go on by hand from this set."""
+def put_set(heads, places: Places = (), whom: str = "") -> None:
+    """places: where it was chosen, as far as anybody knows; whom: by whom, where that is not simply by hand."""
+    picked = write_heads(heads)
+    told = json.dumps([plain(place) for place in dict.fromkeys(places)], separators=(",", ":"))
+    ui.put("picked", picked)
+    ui.put("picked_on", _name(picked) + told)
+    ui.put("by_whom", whom)
+
+
+def places_now() -> Places:
+    """Where the view's set by hand was chosen: nowhere for no heads, not known where the view says it of another set."""
+    picked, told = ui.value("picked"), ui.value("picked_on")
+    if not picked:
+        return ()
+    if not told.startswith(_name(picked)):
+        return (None,)
+    try:
+        return read_places(json.loads(told[8:]))
+    except ValueError:
+        return (None,)
+
+
+def _name(picked: str) -> str:
+    return hashlib.sha256(picked.encode()).hexdigest()[:8]
+
+
+def edit(heads, place: DataRef | QuestionsRef, metric: str) -> None:
+    """A callback: go on by hand from this set, which the score chose there."""
+    _go_on(heads, (place,), f"{HAND}, from the set of {METRICS[metric].symbol}")
+
+
+def _go_on(heads, places: Places, whom: str) -> None:
     ui.put("pick", "hand")
     ui.put("mode", "static")
-    put_set(off.heads)
+    put_set(heads, places, whom)
 
 
 def pick_changed() -> None:
     """A callback: who goes on by hand for the first time starts from what the score had chosen."""
-    if ui.value("pick") == "hand" and not ui.value("picked"):
-        put_set(st.session_state.get("headviz_by_score", ()))
+    by_score = st.session_state.get("headviz_by_score")
+    if ui.value("pick") == "hand" and not ui.value("picked") and by_score:
+        edit(*by_score)
 
 
 def load_file(model: ModelRef, table: ScoreTable) -> None:
@@ -74,8 +115,7 @@ def load_file(model: ModelRef, table: ScoreTable) -> None:
     except BadInput as error:
         st.session_state.headviz_file_problem = str(error)
         return
-    edit(read)
-    ui.put("by_whom", upload.name[:100])
+    _go_on(read.heads, read_origin(upload.getvalue()), upload.name[:100])
 
 
 def hand_controls(model: ModelRef, table: ScoreTable) -> None:

@@ -14,6 +14,7 @@ from headviz.analysis.metrics import METRICS, inactive
 from headviz.charts import curve, fmt
 from headviz.jobs.kinds import job_digest
 from headviz.types import MeasureRequest, QuestionScores, ScoreTable, TextLosses
+from headviz.ui.ablation.hand import HAND
 from headviz.ui.ablation.plan import is_small
 from headviz.ui.answers import cached, gather
 
@@ -194,7 +195,7 @@ def _which(work: Measurements) -> str:
         )
     total = work.off.geometry.layers * work.off.geometry.heads
     count = fmt.count(work.off.count, total)
-    whose = f", chosen {plan.origin}" if plan.origin == "by hand" else f", read from {plan.origin}"
+    whose = f", chosen {plan.origin}" if plan.origin.startswith(HAND) else f", read from {plan.origin}"
     return f"**{count} heads are off{'' if plan.by_score else whose}.** "
 
 

@@ -12,6 +12,7 @@ from headviz.data import corpora, questions
 from headviz.models import catalog
 from headviz.settings import settings
 from headviz.types import DataRef, QuestionsRef, Silent
+from headviz.ui.ablation.hand import HAND, places_now
 from headviz.view import parse_heads
 
 OWN_WAY = {
@@ -101,7 +102,8 @@ def plan_now() -> Plan:
         share=ui.value("off") / 100,
         threshold=ui.value("cut") if ui.value("strict") == "value" and not by_hand else None,
         heads=parse_heads(ui.value("picked")) if by_hand else None,
-        origin=ui.value("by_whom") or "by hand",
+        origin=ui.value("by_whom") or HAND,
+        origin_on=places_now() if by_hand else (None,),
         turned=ui.value("turned"),
         mode=ui.value("mode"),
         by="head" if per_input else ui.value("by"),

@@ -10,7 +10,8 @@ import streamlit as st
 from headviz import ui
 from headviz.charts import tables
 from headviz.charts.order import gradient_map
-from headviz.types import ScoreTable
+from headviz.types import DataRef, QuestionsRef, ScoreTable
+from headviz.ui.ablation import alone, order
 from headviz.ui.ablation.alone import cost_map
 from headviz.ui.ablation.measurements import Measurements
 from headviz.ui.ablation.order import gradients
@@ -30,6 +31,13 @@ def switch() -> None:
         "which matter. Measured cost: what each head costs when it alone is off (panel Each head alone).",
         **ui.keyed("shown"),
     )
+
+
+def shown_of(work: Measurements) -> DataRef | QuestionsRef:
+    """The text, or the questions, that the numbers on the map were taken on."""
+    if ui.value("shown") == "gradient":
+        return order.asking(work).text
+    return alone.asking(work).text if ui.value("shown") == "cost" else work.plan.chosen_on
 
 
 def shown_map(work: Measurements, table: ScoreTable, selected: tuple[int, int] | None = None) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 from headviz.data.questions import MMLU_SUBJECTS
 from headviz.types import (
+    CheckpointRequest,
     DataRef,
     GenerateRequest,
     GradientRequest,
@@ -18,6 +19,25 @@ from headviz.types import (
     head_name,
 )
 from headviz.view import CHOSEN, VIEW, write_heads
+
+# Kind of request → the page that shows its answer.
+PAGES = {
+    "score": "heads",
+    "pattern": "heads",
+    "sinks": "disagreement",
+    "bands": "bands",
+    "distance": "bands",
+    **dict.fromkeys(("prompt-score", "measure", "gradient", "map", "generate", "checkpoint"), "ablation"),
+}
+
+
+def page_of(request: Request | None) -> str | None:
+    """The page that shows a request's answer; None where no page shows it by itself, as for a draw of random heads."""
+    if request is None or (
+        isinstance(request, MeasureRequest) and request.ablation.mode == "random-per-input"
+    ):
+        return None
+    return PAGES[request.kind]
 
 
 def of_request(request: Request) -> dict[str, Any]:
@@ -38,6 +58,9 @@ def of_request(request: Request) -> dict[str, Any]:
         values |= _of_questions(request.questions) | {"chosen": "measured"}
     elif isinstance(request, GenerateRequest):
         values |= _of_text(request)
+    elif isinstance(request, CheckpointRequest):
+        values |= {"look": "take", "target": "loss", "mode": "static", "pick": "hand", "by_whom": ""}
+        values["picked"] = write_heads(request.heads)
     elif isinstance(request, GradientRequest | MapRequest):
         values |= {"look": "order", "target": "loss", "alone": "whole"}
     if isinstance(request, PatternRequest):

@@ -6,7 +6,10 @@ from headviz import ui
 from headviz.charts.fmt import duration, size
 from headviz.jobs import local
 from headviz.jobs.folder import ENDED
+from headviz.reopen import page_of
 from headviz.settings import settings
+
+SHOWN = 40  # ended jobs, newest first
 
 STATES = {
     "running": ":orange[●] running",
@@ -43,36 +46,42 @@ def job_row(job) -> None:
                     st.rerun()
             elif (
                 job.state == "done"
-                and job.request is not None
-                and st.button("Open", key=f"open_{job.digest}", width="stretch")
-            ):
-                ui.show(job.request)
-                st.switch_page(
-                    "pages/ablation.py"
-                    if job.kind in ("measure", "prompt-score", "generate", "gradient", "map")
-                    else "pages/heads.py"
+                and (page := page_of(job.request))
+                and st.button(
+                    "Open", key=f"open_{job.digest}", width="stretch", on_click=ui.show, args=(job.request,)
                 )
+            ):
+                st.switch_page(f"pages/{page}.py")
         if job.state in ENDED:
             ui.ended(job)
 
 
-@st.fragment(run_every=2)
 def all_jobs() -> None:
     jobs = local.list_jobs()
+    ended = [job for job in jobs if job.state in ENDED]
     if not jobs:
         st.info("No job yet. Open **Heads** to score the bundled model.", icon=":material/pending_actions:")
-        return
-    active = [job for job in jobs if job.state not in ENDED]
-    ended = [job for job in jobs if job.state in ENDED]
     failed = sum(job.state == "failed" for job in ended)
     ui.say(
-        f"{len(active)} running or waiting, {len(ended)} ended"
+        f"{len(jobs) - len(ended)} running or waiting, {len(ended)} ended"
         + (f", {failed} of them failed." if failed else ".")
     )
-    for job in [*active, *ended[:40]]:
+    active_jobs(len(ended))
+    for job in ended[:SHOWN]:
         job_row(job)
-    if len(ended) > 40:
-        st.caption(f"{len(ended) - 40} older jobs are not shown; `python -m headviz jobs` lists all.")
+    if len(ended) > SHOWN:
+        st.caption(f"{len(ended) - SHOWN} older jobs are not shown; `python -m headviz jobs` lists all.")
+
+
+@st.fragment(run_every=2)
+def active_jobs(ended_before: int) -> None:
+    """Those that change by themselves. Ended ones stay out of it: a redraw every two seconds could swallow a click."""
+    jobs = local.list_jobs()
+    active = [job for job in jobs if job.state not in ENDED]
+    if len(jobs) - len(active) != ended_before:
+        st.rerun()
+    for job in active:
+        job_row(job)
 
 
 def kept() -> None:

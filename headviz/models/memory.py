@@ -21,6 +21,7 @@ def parameters(config: Any) -> tuple[int, int]:
     """
     import torch
     from transformers import AutoModelForCausalLM
+    from transformers.pytorch_utils import Conv1D
 
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, trust_remote_code=False)
@@ -29,7 +30,7 @@ def parameters(config: Any) -> tuple[int, int]:
     linear = sum(
         module.weight.numel()
         for module in model.modules()
-        if type(module).__name__ in ("Linear", "Conv1D") and module is not head
+        if isinstance(module, torch.nn.Linear | Conv1D) and module is not head
     )
     return everything, linear
 

@@ -1,13 +1,16 @@
 """`Open` on a job: the view asks for the very same again."""
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
 from headviz.data.questions import MMLU_SUBJECTS
-from headviz.reopen import of_request
+from headviz.jobs.kinds import KINDS
+from headviz.reopen import PAGES, of_request, page_of
 from headviz.types import (
     Ablation,
+    CheckpointRequest,
     DataRef,
     GradientRequest,
     MapRequest,
@@ -19,6 +22,7 @@ from headviz.types import (
 )
 from headviz.view import VIEW, read_url, written
 
+ROOT = Path(__file__).parents[2]
 MODEL = ModelRef(source="bundled", name="smollm2", revision="b" * 64, dtype="float32")
 TEXT = DataRef(corpus="docstrings", revision="a" * 64, inputs=5, tokens=40, seed=3)
 TRAIN = dataclasses.replace(TEXT, part="train")
@@ -102,3 +106,17 @@ def test_what_comes_back_can_stand_in_a_url(request_):
     assert {name: back.get(name, VIEW[name].default) for name in shown} == {
         name: values[name] for name in shown
     }
+
+
+def test_every_kind_of_job_has_its_page_and_a_random_draw_has_none():
+    assert set(PAGES) == set(KINDS)
+    assert all((ROOT / "pages" / f"{page}.py").is_file() for page in PAGES.values())
+    assert page_of(MeasureRequest(model=MODEL, text=TEXT, ablation=SET)) == "ablation"
+    draw = Ablation(mode="random-per-input", rate=0.2)
+    assert page_of(MeasureRequest(model=MODEL, text=TEXT, ablation=draw)) is None
+    assert page_of(None) is None
+
+
+def test_a_checkpoints_heads_come_back():
+    values = of_request(CheckpointRequest(model=MODEL, heads=SET.heads, data=TEXT))
+    assert (values["look"], values["picked"], values["corpus"]) == ("take", "3:0,4;5:1", "docstrings")

@@ -110,7 +110,7 @@ def scores(work: Work) -> None:
     st.dataframe(
         rows,
         hide_index=True,
-        height=38 + 35 * len(rows),
+        height="content",
         column_config={
             "w1": st.column_config.NumberColumn("W1", help="In the score's own unit.", **number),
             "spreads": st.column_config.NumberColumn(
@@ -118,10 +118,10 @@ def scores(work: Work) -> None:
             ),
             "interval": st.column_config.TextColumn("95%", help="Documents resampled 200 times."),
             "halves": st.column_config.NumberColumn(
-                "halves of the two", help="Half of one model's inputs against the other half of the other's.", **number
+                "halves", help="Half of one model's inputs against the other half of the other's.", **number
             ),
             "same": st.column_config.NumberColumn(
-                "no change: up to", help="95% of distances between two halves of one model stay below this.", **number
+                "no change", help="Two halves of one model: 95% of their distances stay below this.", **number
             ),
             "verdict": st.column_config.TextColumn(
                 help="Changed: halves of the two models lie further apart than halves of one."

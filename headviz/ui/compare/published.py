@@ -64,7 +64,7 @@ def shown(rows: tuple[PublishedThresholds, ...]) -> None:
     st.dataframe(
         [{name: row.get(name) for name in ("score", "ratio", *tasks)} for row in table],
         hide_index=True,
-        height=38 + 35 * len(table),
+        height="content",
         column_config={
             "ratio": st.column_config.NumberColumn(
                 "max/min", help="Largest over smallest threshold.", **number

@@ -212,7 +212,7 @@ def _table(found: tuple[Stability, ...]) -> None:
     st.dataframe(
         rows,
         hide_index=True,
-        height=38 + 35 * len(rows),
+        height="content",
         column_config={
             "score": st.column_config.TextColumn(width="small"),
             "ratio": st.column_config.NumberColumn(

@@ -12,6 +12,7 @@ from headviz.analysis.metrics import METRICS
 from headviz.errors import BadData
 
 RANDOM = "random"
+MEAN = ", mean"  # after a score: its heads were replaced by their mean, not by zero
 
 # head_type of the first paper's code → our id
 HEAD_TYPES: dict[str, str] = {
@@ -58,6 +59,11 @@ def score_id(name: str) -> str:
     return _IDS.get(name.strip().lower(), name.strip())
 
 
+def apart(score: str) -> tuple[str, str]:
+    """(score, `zero` or `mean`) of a curve's name."""
+    return (score.removesuffix(MEAN), "mean") if score.endswith(MEAN) else (score, "zero")
+
+
 def read_points(source: str | Path | bytes) -> tuple[Point, ...]:
     """Points of a CSV file (a path, or its bytes), in the file's order.
 
@@ -65,7 +71,8 @@ def read_points(source: str | Path | bytes) -> tuple[Point, ...]:
     `share_percent` or `pct_zeroed` (percent); the accuracy as `acc_percent` or `accuracy_percent`, or as `acc` or
     `accuracy`: then the whole file is percent if any number is above 1, else fractions, and a file with numbers above 1
     beside numbers in 0..1 (0 itself aside) is refused, because some of it might be either. Optional: `threshold`, `task`
-    (one only). Others are ignored; of two columns for one thing the first named here is read.
+    (one only), `replace`: what stood in for the heads; where that is `mean`, the curve is "ahon_ln, mean", apart from that
+    of zero. Others are ignored; of two columns for one thing the first named here is read.
 
     Raises BadData, one sentence: no such file, not a CSV, a column missing, no rows, not a number, out of range.
     """
@@ -91,10 +98,11 @@ def read_points(source: str | Path | bytes) -> tuple[Point, ...]:
     shares = _fractions(read[share], _SHARE[share], share, rows)
     accuracies = _fractions(read[accuracy], worth, accuracy, rows)
     thresholds = [_optional(cells, header.get("threshold")) for _, cells in rows]
+    after = [_replaced(cells, header.get("replace"), line) for line, cells in rows]
     return tuple(
         Point(
             model=cells[header[model]].strip(),
-            score=score_id(cells[header[score]]),
+            score=score_id(cells[header[score]]) + after[i],
             share=shares[i],
             accuracy=accuracies[i],
             threshold=thresholds[i],
@@ -140,6 +148,16 @@ def _optional(cells: list[str], column: int | None) -> float:
         return math.nan if column is None else float(cells[column])
     except ValueError:
         return math.nan
+
+
+def _replaced(cells: list[str], column: int | None, line: int) -> str:
+    """What a score's name ends with: nothing for zero, or where the file does not say."""
+    said = "" if column is None else cells[column].strip().lower()
+    if said not in ("", "zero", "mean"):
+        raise BadData(
+            f"Line {line} of the CSV: {cells[column]!r} in column 'replace' is neither zero nor mean."
+        )
+    return MEAN if said == "mean" else ""
 
 
 def _worth(values: list[float], column: str) -> float:

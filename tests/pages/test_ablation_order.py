@@ -12,23 +12,10 @@ from headviz.jobs import local
 from headviz.jobs.kinds import job_digest
 from headviz.models import catalog
 from headviz.settings import settings
-from headviz.types import HeadGradients, HeadLosses, TextLosses
+from headviz.types import HeadGradients, HeadLosses
 from tests.fakes import fake_geometry, fake_provenance
 from tests.pages.conftest import figure, open_app, said
-
-
-def losses(shift: float) -> TextLosses:
-    predicted = np.full(24, 63, np.int32)
-    return TextLosses(
-        loss=predicted * (3.5 + np.random.default_rng(0).normal(0, 0.3, 24) + shift),
-        predicted=predicted,
-        by_position=np.full(63, 3.5),
-        cluster=np.arange(24, dtype=np.int32),
-        documents=tuple(f"d{i}" for i in range(24)),
-        off_share=np.full(24, 0.2, np.float32),
-        off_sets={},
-        provenance=fake_provenance(),
-    )
+from tests.pages.test_curves import put
 
 
 def alone(table) -> HeadLosses:
@@ -64,12 +51,12 @@ def plan(home, table, monkeypatch) -> Plan:
     )
     store = local.store()
     store.put(job_digest(ablation.scoring(made)), table)
-    store.put(job_digest(ablation.measuring(made, None)), losses(0.0))
+    put(ablation.measuring(made, None), 0.0)
     for share, shift in ((0.1, 0.05), (0.2, 0.2), (0.3, 0.6)):
         off = ablation.chosen(dataclasses.replace(made, share=share), table)
         for replace in ("zero", "mean"):
             request = ablation.measuring(dataclasses.replace(made, replace=replace), off)
-            store.put(job_digest(request), losses(shift))
+            put(request, shift)
     return made
 
 
@@ -125,6 +112,37 @@ def test_the_order_is_there_before_anything_is_measured(ordered, no_worker):
     words = " ".join(note["text"] for note in figure(app, "order_strip")["layout"]["annotations"])
     assert "place 3 of 4" in words
     assert len(local.list_jobs()) == 2, "zero and mean are being measured"
+
+
+def test_any_measured_set_has_a_place(ordered, table, no_worker):
+    """One by hand, and one at a share that no grid has."""
+    hand = ablation.HeadSet(heads=((0, 0), (3, 4)), geometry=fake_geometry())
+    put(ablation.measuring(ordered, hand), 0.01)
+    odd = ablation.chosen(dataclasses.replace(ordered, share=0.123), table)
+    put(ablation.measuring(ordered, odd), 0.07)
+    drawn = figure(open_page(scores="ahon_ln,lthon"), "order_strip")
+    assert "place 4 of 5" in " ".join(note["text"] for note in drawn["layout"]["annotations"])
+    named = "; ".join(next(t for t in drawn["data"] if t["name"] == "measured")["text"])
+    assert "another set, 0.741%<br>measured +0.0100 nats" in named
+    assert "AHON (LN) 12.2%<br>measured +0.0700 nats" in named
+
+
+def test_scores_that_a_model_lacks_are_passed_over(ordered, table, no_worker):
+    fewer = dataclasses.replace(table, metrics=table.metrics[:-1], values=table.values[:-1])
+    assert "ahon_ln" in fewer.metrics
+    local.store().put(job_digest(ablation.scoring(ordered)), fewer)
+    app = open_page(scores=f"ahon_ln,{table.metrics[-1]}")
+    assert not app.exception
+    assert "place 2 of 3" in " ".join(
+        note["text"] for note in figure(app, "order_strip")["layout"]["annotations"]
+    )
+
+
+def test_among_few_there_is_no_place(ordered, no_worker, monkeypatch):
+    monkeypatch.setattr("headviz.ui.ablation.order.FEW", 4)  # three are measured
+    app = open_page()
+    assert not app.exception
+    assert "once two other sets of heads are measured here" in said(app)
 
 
 def test_the_rule_per_input_has_no_place(ordered, no_worker):

@@ -302,6 +302,15 @@ def test_models_measured_here_stand_beside_the_published_ones(plan, table, no_wo
     assert len(table2) == len(TABLE2) == 14
     assert dict(zip(table2["model"], table2["best"], strict=True))["Llama-3.1-8B"] == 17.11
     assert SOURCE in said(app)
+    assert "Chosen by each score on docstrings, train" in said(app)
+
+
+def test_models_say_which_questions_chose(quizzed, table, no_worker):
+    mine = dataclasses.replace(quizzed, chosen_on=quizzed.questions)
+    local.store().put(job_digest(ablation.scoring(mine)), table)
+    quiz(mine, table, {0.2: 0.6}, 0.75)
+    app = open_page(look="models", target="quiz", chosen="measured")
+    assert f"Chosen by each score on {questions.describe(quizzed.questions)}" in said(app)
 
 
 # ------------------------------------------------------------------------------------------------------ overlay
@@ -349,6 +358,8 @@ def test_a_file_that_is_no_curve_is_a_sentence(plan, table, no_worker, data, say
     measure(plan, table, lambda share: share)
     app = overlay(open_page(), data)
     assert says in said(app)
+    box = next(one for one in app.expander if one.label == "Overlay a published curve")
+    assert box.proto.expanded == bool(data), "a sentence in a closed box is none"
 
 
 def test_nothing_is_computed_by_looking(plan, table, no_worker):

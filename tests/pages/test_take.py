@@ -13,16 +13,17 @@ from headviz.analysis import ablation
 from headviz.analysis.ablation import Plan
 from headviz.analysis.choose import HeadSet
 from headviz.analysis.tolerance import tolerance_rows
-from headviz.charts import curve
 from headviz.jobs import local
 from headviz.jobs.kinds import job_digest
 from headviz.models import catalog
 from headviz.settings import settings
 from headviz.types import CheckpointReport, CheckpointRequest, Geometry, SavedFile, Speed
 from headviz.ui.ablation import take
+from headviz.ui.ablation.traces import Traces
 from tests.fakes import fake_geometry, fake_provenance
 from tests.pages.conftest import said
 from tests.pages.test_ablation import built_train, open_page, plan, put  # noqa: F401
+from tests.pages.test_curves import quiz, quizzed  # noqa: F401
 
 
 def report(request: CheckpointRequest) -> CheckpointReport:
@@ -116,25 +117,26 @@ def test_nothing_off_has_nothing_to_take(plan, table, no_worker):  # noqa: F811
     assert all(b.disabled for b in app.button if b.label.startswith("Write"))
 
 
-def test_the_curve_as_csv_is_what_was_measured(plan, table, no_worker, tmp_path):  # noqa: F811
-    off = ablation.chosen(plan, table)
-    zero, mean = ({"unit": "accuracy", "baseline": 0.5} for _ in range(2))
-    rows = [
-        curve.Point(share=off.share, change=-0.02, low=-0.03, high=-0.01, heads=off.count, replace=kind)
-        for kind in ("zero", "mean")
-    ]
-    work = SimpleNamespace(plan=plan, report={"zero": zero, "mean": mean}.get)
-    text = take.points_csv(work, rows)
+def test_the_curve_as_csv_comes_back_through_tolerance(quizzed, table, no_worker, tmp_path):  # noqa: F811
+    """Zero and mean are apart, and every measured share is in it, the page's slider or not."""
+    quiz(quizzed, table, {0.123: 0.6, 0.3: 0.5}, 0.75)
+    quiz(dataclasses.replace(quizzed, replace="mean"), table, {0.123: 0.75, 0.3: 0.5}, 0.75)
+    before = local.result(ablation.measuring(quizzed, None))
+    traces = Traces(quizzed, table, before)
+    rows = [one for kind in ("zero", "mean") for one in traces.points(quizzed.metric, kind)]
+    text = take.points_csv(traces, rows)
     read = list(csv.DictReader(io.StringIO(text)))
-    assert [(row["replace"], float(row["share"])) for row in read] == [
-        ("zero", 0), ("zero", 0.2), ("mean", 0), ("mean", 0.2)
-    ]  # fmt: skip
-    assert float(read[1]["acc"]) == pytest.approx(0.48)
-    (tmp_path / "curve.csv").write_text(
-        "".join(line for line in text.splitlines(True) if ",mean," not in line)
-    )
-    (row,) = tolerance_rows(tmp_path / "curve.csv", 1.0)
-    assert row["share_within"] == pytest.approx(10)
+    assert [row["replace"] for row in read] == ["zero"] * 3 + ["mean"] * 3
+    assert [int(row["heads"]) for row in read] == [0, 33, 81, 0, 33, 81]
+    assert float(read[0]["acc"]) == pytest.approx(ablation.headline(quizzed, before, before)[0])
+    (tmp_path / "curve.csv").write_text(text)
+    found = {row["score"]: row for row in tolerance_rows(tmp_path / "curve.csv", 1.0)}
+    assert list(found) == ["ahon_ln", "ahon_ln, mean"]
+    for kind, name in (("zero", "ahon_ln"), ("mean", "ahon_ln, mean")):
+        edge = traces.trace(quizzed.metric, kind).within(traces.yard, 0.01)
+        assert found[name]["share_within"] == pytest.approx(100 * edge.share)
+        assert found[name]["bracket"] == pytest.approx([edge.inside, edge.outside])
+    assert found["ahon_ln"]["share_within"] < 5 < found["ahon_ln, mean"]["share_within"]
 
 
 def test_a_set_from_the_page_gives_the_same_number_on_the_command_line(tmp_path):

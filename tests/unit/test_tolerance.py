@@ -166,6 +166,7 @@ def test_scores_go_by_id_symbol_or_head_type():
         (text("m,a,0,60", "m,a,0.1,0.5"), "some could be percent and some fractions: name it 'acc_percent'"),
         (text("m,a,0,60", "m,a,0.1,160"), "acc is 160, outside 0 to 100"),
         (text("m,a,0,1,mmlu", "m,a,0,1,piqa", header="model,score,share,acc,task"), r"mixes tasks \(mmlu, piqa\)"),
+        (text("m,a,0,1,one", header="model,score,share,acc,replace"), "'one' in column 'replace' is neither zero nor mean"),
         (b"\xff\xfe\x00", "not a CSV in UTF-8"),
     ],
 )  # fmt: skip

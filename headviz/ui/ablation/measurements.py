@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 
 import numpy as np
 import streamlit as st
 
 from headviz.analysis import ablation
 from headviz.analysis.ablation import Plan
-from headviz.analysis.choose import HeadSet
+from headviz.analysis.choose import HeadSet, too_small
 from headviz.analysis.metrics import METRICS, inactive
-from headviz.charts import curve, fmt
+from headviz.analysis.paired import MeanChange, PairedChange, RandomBand, among_random
+from headviz.analysis.yardsticks import Yardstick, yardstick
+from headviz.charts import fmt
 from headviz.jobs.kinds import job_digest
 from headviz.types import MeasureRequest, QuestionScores, ScoreTable, TextLosses
 from headviz.ui.ablation.hand import HAND
 from headviz.ui.ablation.plan import is_small
 from headviz.ui.answers import cached, gather
 
-GRID = (0.05, 0.10, 0.15, 0.20, 0.25, 0.30)
+QUANTITY = {"loss": "Loss", "accuracy": "Accuracy", "logprob": "Log-probability of the right answer"}
 RANDOM = {
     "uniform": "as many random heads",
     "layer_matched": "random with as many in each layer",
@@ -45,6 +48,7 @@ class Measurements:
         self.there = gather(self.wanted, start=self.started)
         self.before = self.there.get(self.base)
         self._told: dict[str, dict | None] = {}  # sentence, table and curve all ask, and intervals take time
+        self._costs: dict[str, Cost | None] = {}
 
     def request(self, kind: str) -> MeasureRequest:
         """The measurement of what is off now."""
@@ -75,16 +79,19 @@ class Measurements:
         threshold = ablation.threshold_per_input(p, self.table)
         return inactive(self.table.per_input(p.metric), p.metric, threshold, p.turned).mean(0)
 
-    def _at(self, plan: Plan, share: float) -> MeasureRequest:
-        there = ablation.with_share(plan, share)
-        if self.static:
-            return ablation.measuring(there, ablation.chosen(there, self.table))
-        return ablation.measuring_per_input(there, self.table)
+    @property
+    def scoring(self) -> str:
+        return "" if self.plan.questions is None else self.plan.questions.scoring
 
-    def controls(self) -> dict[str, tuple[MeasureRequest, ...]]:
-        """Random heads beside what is off, zero in their place; under the paper's rule at the share that it switched off."""
+    @property
+    def yard(self) -> Yardstick | None:
+        """What is counted as cost, in the sentence, the verdict and the curve; None before the baseline is there."""
+        return None if self.before is None else yardstick(self.before, self.scoring)
+
+    def controls(self, replace: str = "zero") -> dict[str, tuple[MeasureRequest, ...]]:
+        """Random heads beside what is off, replaced alike; under the paper's rule at the share that it switched off."""
         if self.static:
-            return ablation.controls(self.plans["zero"], self.off)
+            return ablation.controls(self.plans[replace], self.off)
         after = self.after("zero")
         if after is None or not after.off_share.any():
             return {"uniform": ()}
@@ -104,83 +111,103 @@ class Measurements:
         after = self.after(replace)
         if self.before is None or after is None:
             return None
-        drawn = self.controls() if replace == "zero" else {}
-        random = {kind: [m for r in several if (m := cached(r))] for kind, several in drawn.items()}
         off = self.off if self.static else None
-        return ablation.report(self.plans[replace], off, self.before, after, random)
+        return ablation.report(self.plans[replace], off, self.before, after, self._drawn(replace))
 
-    def points(self) -> list[curve.Point]:
-        """Every measured point of this score, this mode and this target: the grid's, and the slider's."""
-        if self.before is None:
-            return []
-        found = []
-        total = self.off.geometry.layers * self.off.geometry.heads
-        shares = {*GRID, self.plan.share} if self.plan.by_score else set(GRID)
-        for share in sorted(shares - {0.0}):
-            for kind, plan in self.plans.items():
-                asked = self._at(plan, share)
-                after = cached(asked) if asked.ablation.mode != "none" else None
-                if after is not None:
-                    cost = change_of(plan, self.before, after)
-                    off = float(after.off_share.mean())
-                    found.append(
-                        curve.Point(
-                            share=off,
-                            change=cost.change,
-                            low=cost.low,
-                            high=cost.high,
-                            heads=round(off * total),
-                            replace=kind,
-                        )
-                    )
-        return found
+    def _drawn(self, replace: str) -> dict[str, list[QuestionScores | TextLosses]]:
+        """Random sets that are measured."""
+        asked = self.controls(replace)
+        return {kind: [m for r in several if (m := cached(r))] for kind, several in asked.items()}
 
-    def draws(self) -> list[curve.Draw]:
-        tree = self.report("zero")
-        return [
-            curve.Draw(share=self.share, change=change, kind=kind, replace="zero")
-            for kind, band in (tree["random"].items() if tree else ())
-            for change in band["changes"]
-        ]
+    def cost(self, replace: str) -> Cost | None:
+        """What is off with that replacement costs by the yardstick, as far as it is measured."""
+        if replace not in self._costs:
+            after = self.after(replace)
+            measured = self.before is not None and after is not None
+            self._costs[replace] = self._cost(replace, after) if measured else None
+        return self._costs[replace]
+
+    def _cost(self, replace: str, after: QuestionScores | TextLosses) -> Cost:
+        yard, change = self.yard, self.yard.change(self.before, after, self.scoring)
+        random = {
+            kind: among_random(
+                change.change,
+                [yard.cost(self.before, one, self.scoring) for one in several],
+                worse=yard.worse,
+            )
+            for kind, several in self._drawn(replace).items()
+            if several
+        }
+        per_token = yard.id == "logprob" and self.scoring == "text"
+        unit = "nats a token" if per_token else yard.unit
+        return Cost(yard=yard, unit=unit, change=change, random=random)
 
 
-def change_of(plan: Plan, before, after):
-    if isinstance(before, TextLosses):
-        return ablation.loss_change(before, after)
-    return ablation.accuracy_change(before, after, plan.questions.scoring)
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What is off costs, counted by one yardstick. random: kind of random sets → where the cost stands among them."""
+
+    yard: Yardstick
+    unit: str
+    change: MeanChange | PairedChange
+    random: dict[str, RandomBand]
+
+    def moved(self) -> str:
+        """`3.50 → 3.70`, accuracy in percent."""
+        told = fmt.percent if self.yard.id == "accuracy" else fmt.number
+        return f"{told(self.change.baseline)} → {told(self.change.ablated)}"
+
+    def words(self, unit: bool = True) -> str:
+        """`+0.230 nats [0.200, 0.260]`."""
+        return change_words(self.change, self.yard.scale, self.unit if unit else "")
 
 
 def sentence(work: Measurements) -> str:
     """What a person would quote of this view."""
     text = _which(work)
     if work.static and not work.off.heads:
-        do = "Move the slider" if work.plan.by_score else "Click heads on the map"
-        return f"{text}{do}: nothing off costs nothing."
-    zero, mean = work.report("zero"), work.report("mean")
+        return text + _nothing_off(work)
+    zero, mean = work.cost("zero"), work.cost("mean")
     if zero is None:
         return text + (
             "What that costs is being measured." if work.started else "What that costs is not measured yet."
         )
-    how = (
-        f" with zero in their place, {change_text(mean)} with their mean"
-        if mean
-        else " with zero in their place"
-    )
-    if zero.get("at_chance"):
-        right = zero["logprob"]
+    if zero.yard.id == "logprob":
+        right = float(ablation.correct(work.before, work.scoring).mean())
         text += (
-            f"The model is at chance on these questions (accuracy {fmt.percent(zero['baseline'])}), so accuracy says "
-            f"little. Log-probability of the right answer {_interval(right)} nats; accuracy "
+            f"The model is at chance on these questions (accuracy {fmt.percent(right)} with nothing off), so accuracy says "
+            "little. "
         )
-    else:
-        text += "Loss " if zero["unit"] == "nats" else "Accuracy "
-    text += change_text(zero) + how
-    scale = 1 if zero["unit"] == "nats" else 100
+    text += f"{QUANTITY[zero.yard.id]} {zero.words()} with zero in their place"
+    text += f", {mean.words()} with their mean" if mean else ""
     for kind, what in RANDOM.items():
-        if band := zero["random"].get(kind):
-            draws = f"{band['n']} draw" + ("" if band["n"] == 1 else "s")
-            text += f"; {what}: {fmt.signed(band['mean'] * scale)} ({draws})"
+        if kind in zero.random:
+            text += f"; {what}: {_band(zero, kind)}"
+            text += f", with their mean {_band(mean, kind)}" if mean and kind in mean.random else ""
     return text + "."
+
+
+def _band(cost: Cost, kind: str) -> str:
+    band = cost.random[kind]
+    draws = f"{band.n} draw" + ("" if band.n == 1 else "s")
+    return f"{fmt.signed(band.mean * cost.yard.scale)} ({draws})"
+
+
+def _nothing_off(work: Measurements) -> str:
+    plan = work.plan
+    small = ""
+    if plan.by_score and plan.threshold is None:
+        small = too_small(plan.share, work.off.geometry, plan.by, plan.per_layer)
+    do = "Move the slider" if plan.by_score else "Click heads on the map"
+    text = f"{small}." if small else f"{do}: nothing off costs nothing."
+    if work.before is None:
+        return text
+    if work.yard.id == "loss":
+        loss, _ = ablation.headline(plan, work.before, work.before)
+        return f"{text} The loss is {fmt.number(loss)} nats a token with nothing off."
+    right = float(ablation.correct(work.before, work.scoring).mean())
+    chance = ", which is at chance" if work.yard.id == "logprob" else ""
+    return f"{text} The accuracy is {fmt.percent(right)} with nothing off{chance}."
 
 
 def _which(work: Measurements) -> str:
@@ -199,12 +226,11 @@ def _which(work: Measurements) -> str:
     return f"**{count} heads are off{'' if plan.by_score else whose}.** "
 
 
-def change_text(tree: dict) -> str:
-    """`+0.230 nats [0.200, 0.260]`, or points of accuracy."""
-    scale, unit = (1, "nats") if tree["unit"] == "nats" else (100, "points")
-    low, high = fmt.number(tree["ci_low"] * scale), fmt.number(tree["ci_high"] * scale)
-    return f"{fmt.signed(tree['change'] * scale)} {unit} [{low}, {high}]"
-
-
-def _interval(tree: dict) -> str:
-    return f"{fmt.signed(tree['change'])} [{fmt.number(tree['ci_low'])}, {fmt.number(tree['ci_high'])}]"
+def change_words(change: MeanChange | PairedChange, scale: float = 1.0, unit: str = "") -> str:
+    """`+0.230 nats [0.200, 0.260]`, on one line from the bracket on; in place of an interval, why there is none."""
+    text = fmt.signed(change.change * scale) + (f" {unit}" if unit else "")
+    if np.isnan(change.low):
+        why = change.note.rstrip(".") if isinstance(change, MeanChange) else ""
+        return f"{text} ({why[:1].lower()}{why[1:]})" if why else text
+    low, high = fmt.number(change.low * scale), fmt.number(change.high * scale)
+    return f"{text} [{low},\u00a0{high}]"

@@ -59,7 +59,7 @@ def _here(plan: Plan) -> None:
     )
     st.caption(
         "Chosen by each score on "
-        + _where(plan)
+        + corpora.describe(plan.chosen_on)
         + ". Static sets and per-input rules are different things: compare within a mode."
     )
 
@@ -117,14 +117,6 @@ def _target(base: MeasureRequest) -> str:
     asked = base.questions
     each = f", {asked.per_subject} each" if asked.per_subject else ""
     return f"{asked.source}, {len(asked.subjects)} subjects{each}, {asked.shots} shots, {asked.scoring}"
-
-
-def _where(plan: Plan) -> str:
-    return (
-        corpora.describe(plan.chosen_on)
-        if hasattr(plan.chosen_on, "corpus")
-        else "the questions that are measured"
-    )
 
 
 # --------------------------------------------------------------------------------------------------- published

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 
 import streamlit as st
 
 from headviz import ui
-from headviz.analysis import ablation, order
+from headviz.analysis import order
 from headviz.analysis.choose import HeadSet
 from headviz.analysis.metrics import METRICS
 from headviz.charts import fmt
@@ -16,9 +15,12 @@ from headviz.charts.order import Stop, order_strip
 from headviz.jobs import local
 from headviz.jobs.kinds import job_digest
 from headviz.types import DataRef, GradientRequest, HeadGradients
-from headviz.ui.ablation.measurements import GRID, Measurements
+from headviz.ui.ablation import sweeping
+from headviz.ui.ablation.measurements import Measurements
+from headviz.ui.ablation.traces import Traces
 
-ON_QUESTIONS = 100  # a change in accuracy is told in points
+FEW = 3  # sets, this one among them, below which a place says nothing
+RANDOM = {"uniform": "random", "layer_matched": "random by layer"}
 
 
 def asking(work: Measurements) -> GradientRequest:
@@ -47,6 +49,9 @@ def strip(work: Measurements) -> None:
         return
     measured = list(measured_sets(work))
     place = order.place(found.values, work.off.mask(), [off.mask() for off, _ in measured])
+    if place.of < FEW:
+        st.caption("By gradient: this position has a place once two other sets of heads are measured here.")
+        return
     ui.chart(
         order_strip(place, [stop for _, stop in measured], theme=ui.theme()),
         key="order_strip",
@@ -87,35 +92,28 @@ def measured_sets(work: Measurements) -> Iterator[tuple[HeadSet, Stop]]:
     """(set, what to write) of each other static set measured on this target with zero in its place, once each."""
     if work.before is None:
         return
-    seen = {work.off.heads, ()}
-    for off, name in _candidates(work):
-        if off.heads in seen:
+    traces = Traces(work.plans["zero"], work.table, work.before)
+    seen, names = {work.off.heads, ()}, _names(work, traces)
+    for request in traces.known.values():
+        asked = request.ablation
+        if (asked.mode, asked.replace) != ("static", "zero") or asked.heads in seen:
             continue
-        seen.add(off.heads)
-        after = ui.cached(ablation.measuring(work.plans["zero"], off))
-        if after is not None:
-            yield off, Stop(name=name, cost=_cost(work, after))
+        seen.add(asked.heads)
+        off = HeadSet(heads=asked.heads, geometry=work.off.geometry)
+        cost = f"{fmt.signed(traces.cost(request))} {traces.yard.unit}"
+        yield off, Stop(name=f"{names.get(asked.heads, 'another set,')} {fmt.percent(off.share)}", cost=cost)
 
 
-def _candidates(work: Measurements) -> Iterator[tuple[HeadSet, str]]:
-    """Sets that pages ask for: of the chosen scores at the shares of the curve, and random ones at this position."""
-    listed = [m for m in ui.value("scores").split(",") if m]
-    for metric in dict.fromkeys([work.plan.metric, *listed]):
-        for share in GRID:
-            plan = dataclasses.replace(
-                work.plans["zero"], metric=metric, share=share, heads=None, threshold=None
-            )
-            off = ablation.chosen(plan, work.table)
-            yield off, f"{METRICS[metric].symbol} {fmt.percent(off.share)}"
-    for kind, requests in ablation.controls(work.plans["zero"], work.off).items():
-        name = "random" if kind == "uniform" else "random by layer"
-        for request in requests:
-            off = HeadSet(heads=request.ablation.heads, geometry=work.off.geometry)
-            yield off, f"{name} {fmt.percent(off.share)}"
-
-
-def _cost(work: Measurements, after) -> str:
-    before, now = ablation.headline(work.plan, work.before, after)
-    if work.plan.text is not None:
-        return f"{fmt.signed(now - before)} nats"
-    return f"{fmt.signed((now - before) * ON_QUESTIONS)} points"
+def _names(work: Measurements, traces: Traces) -> dict[tuple, str]:
+    """Who chose a measured set, where that is one of the chosen scores or chance beside it. The first one counts."""
+    names: dict[tuple, str] = {}
+    for metric in sweeping.chosen_scores(work):
+        for spot, beside in traces.spots(metric, "zero"):
+            names.setdefault(spot.request.ablation.heads, METRICS[metric].symbol)
+            for kind, several in beside.items():
+                for one in several:
+                    names.setdefault(one.ablation.heads, RANDOM[kind])
+    for kind, several in work.controls().items():
+        for one in several:
+            names.setdefault(one.ablation.heads, RANDOM[kind])
+    return names

@@ -7,7 +7,7 @@ import streamlit as st
 from headviz import ui
 from headviz.analysis import tolerance
 from headviz.analysis.metrics import METRICS
-from headviz.analysis.points import RANDOM, read_points
+from headviz.analysis.points import RANDOM, apart, read_points
 from headviz.analysis.published import published_row
 from headviz.charts import curve
 from headviz.errors import BadData, HeadvizError
@@ -33,7 +33,9 @@ def _loaded() -> tuple[tolerance.Curve, ...]:
 
 
 def symbol(score: str) -> str:
-    return METRICS[score].symbol if score in METRICS else "Random" if score == RANDOM else score
+    name, replace = apart(score)
+    said = METRICS[name].symbol if name in METRICS else "Random" if name == RANDOM else name
+    return said + (", mean" if replace == "mean" else "")
 
 
 def chosen() -> tuple[curve.Line, ...]:
@@ -42,8 +44,8 @@ def chosen() -> tuple[curve.Line, ...]:
     return tuple(
         curve.Line(
             name=f"{symbol(one.score)}, {one.model} (published)",
-            score=one.score,
-            replace="zero",
+            score=apart(one.score)[0],
+            replace=apart(one.score)[1],
             shares=one.shares,
             changes=tuple(100 * (x - one.baseline) for x in one.accuracies),
             dashed=True,
@@ -75,7 +77,10 @@ def _take() -> None:
 
 def panel(lines: tuple[curve.Line, ...], *, apart: bool) -> None:
     """The upload, what to show of it, and with `apart` a chart of its own."""
-    with st.expander("Overlay a published curve", expanded=bool(lines)):
+    data = st.session_state.get("published_csv")
+    with st.expander(
+        "Overlay a published curve", expanded=bool(data)
+    ):  # open for a sentence of what is wrong, too
         st.file_uploader(
             "CSV with model, score (or head_type), share or pct_zeroed, acc",
             type=["csv"],
@@ -83,7 +88,6 @@ def panel(lines: tuple[curve.Line, ...], *, apart: bool) -> None:
             on_change=_take,
             help="Such as the results that papers publish. Curves are drawn dashed, as change from their own baseline.",
         )
-        data = st.session_state.get("published_csv")
         if not data:
             return
         try:

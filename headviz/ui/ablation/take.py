@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Sequence
 
 import streamlit as st
 
 from headviz import recipes
+from headviz.analysis import ablation
 from headviz.analysis.headfile import write_heads
+from headviz.charts.curve import Point
 from headviz.data import corpora
 from headviz.errors import BadInput
 from headviz.models import catalog
@@ -17,6 +20,7 @@ from headviz.settings import settings
 from headviz.types import ScoreTable
 from headviz.ui.ablation.checkpoint import checkpoints
 from headviz.ui.ablation.measurements import Measurements
+from headviz.ui.ablation.traces import Traces
 
 
 def panel(work: Measurements, table: ScoreTable) -> None:
@@ -39,14 +43,14 @@ def panel(work: Measurements, table: ScoreTable) -> None:
 def head_set_text(work: Measurements) -> str:
     """The file: the heads, their model, and how they were chosen."""
     plan = work.plan
-    how = {"chosen": plan.origin}
+    how = {"chosen": plan.origin, "chosen_on": ablation.chosen_tree(plan)}
     if plan.by_score:
         how = {
             "metric": plan.metric,
             "turned": plan.turned,
             "by": plan.by,
             "per_layer": plan.per_layer,
-            "chosen_on": corpora.describe(plan.chosen_on),
+            "chosen_on": ablation.chosen_tree(plan),
         }
         how |= {"share_asked": plan.share} if plan.threshold is None else {"threshold": plan.threshold}
     return write_heads(work.off, model=plan.model.name, revision=plan.model.revision, how=how)
@@ -79,39 +83,39 @@ def measured(work: Measurements, where) -> None:
 
 
 def points(work: Measurements, where) -> None:
-    rows = work.points()
+    traces = Traces(work.plan, work.table, work.before) if work.before is not None else None
+    rows = [one for kind in work.plans for one in traces.points(work.plan.metric, kind)] if traces else []
     where.download_button(
         "Curve points (CSV)",
-        points_csv(work, rows),
+        points_csv(traces, rows) if traces else "",
         file_name="headviz-curve.csv",
         mime="text/csv",
         on_click="ignore",
         width="stretch",
         disabled=not rows,
         help="Every measured point of this score: share of heads off, change with its 95% interval. With accuracies, "
-        "`python -m headviz tolerance FILE` reads it.",
+        "`python -m headviz tolerance FILE` reads it, zero and mean apart.",
     )
 
 
-def points_csv(work: Measurements, rows) -> str:
-    """A row a measured point; `acc` (a fraction) on questions, `loss` (nats a token) on text. The first is nothing off."""
-    tree = next((t for kind in ("zero", "mean") if (t := work.report(kind))), None)
+def points_csv(traces: Traces, rows: Sequence[Point]) -> str:
+    """A row a measured point; the first of a replacement is nothing off. What is counted names the column, as the curve
+    has it: `acc` (a fraction), `loss` (nats a token), or `logprob` of the right answer (nats)."""
+    yard, plan, base = traces.yard, traces.plan, traces.level
     out = io.StringIO()
-    if tree is None:
-        return ""
-    value = "loss" if tree["unit"] == "nats" else "acc"
+    value = "acc" if yard.id == "accuracy" else yard.id
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(
         ["model", "revision", "score", "replace", "share", "heads", value, "change", "ci_low", "ci_high", "chosen_on", "measured_on"]
     )  # fmt: skip
-    plan, base = work.plan, tree["baseline"]
     always = (plan.model.name, plan.model.revision[:12], plan.metric)
     where = (corpora.describe(plan.chosen_on), corpora.describe(plan.text or plan.questions))
     for replace in dict.fromkeys(row.replace for row in rows):
         writer.writerow([*always, replace, 0, 0, base, 0, 0, 0, *where])
         for row in rows:
             if row.replace == replace:
-                numbers = (row.share, row.heads, base + row.change, row.change, row.low, row.high)
+                change, low, high = (x / yard.scale for x in (row.change, row.low, row.high))
+                numbers = (row.share, row.heads, base + change, change, low, high)
                 writer.writerow([*always, replace, *numbers, *where])
     return out.getvalue()
 

@@ -92,6 +92,18 @@ class Traces:
     def _digests(self) -> dict[MeasureRequest, str]:
         return {one: key for key, one in self.known.items()}
 
+    @property
+    def level(self) -> float:
+        """What changes are changes of, with nothing off: nats a token, or a share of the questions, or nats."""
+        if self.plan.questions is None:
+            return float(self.before.loss.sum() / self.before.predicted.sum())
+        read = ablation.correct if self.yard.id == "accuracy" else ablation.right_logprob
+        return float(read(self.before, self.scoring).mean())
+
+    def cost(self, request: MeasureRequest) -> float:
+        """The change of one of `known`, in the unit on screen."""
+        return self.yard.scale * self._parts_of(request)[0]
+
     def at(self, metric: str, replace: str) -> Plan:
         """The plan of another score or replacement, whatever the share."""
         return dataclasses.replace(ablation.with_share(self.plan, 0.0), metric=metric, replace=replace)

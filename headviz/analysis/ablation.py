@@ -343,7 +343,7 @@ def report(
     else:
         tree |= {"heads_off": off.count, "heads": [list(pair) for pair in off.heads]}
     if on_text:
-        tree["clusters"] = main.clusters
+        tree |= {"clusters": main.clusters, "note": main.note}
     else:
         tree |= _on_questions(plan, main, before, after)
     for kind, several in (random or {}).items():

@@ -178,6 +178,20 @@ def _share_to_count(share: float, heads: int) -> int:
     return int(share * heads + 0.5)
 
 
+def too_small(share: float, geometry: Geometry, by: By, per_layer: bool, step: float = 0.005) -> str:
+    """Why a share above 0 switches nothing off, and the next share, a multiple of `step`, that does; "" where it is enough."""
+    size = geometry.heads // geometry.kv_heads if by == "group" else 1
+    heads = geometry.heads if per_layer else geometry.layers * geometry.heads
+    if not share or _share_to_count(share, heads) >= size:
+        return ""
+    enough = (n * step for n in range(round(1 / step) + 1) if _share_to_count(n * step, heads) >= size)
+    unit = f"one KV group of {size}" if size > 1 else "half a head"
+    return (
+        f"{100 * share:.3g}% of {heads:,} heads{' a layer' if per_layer else ''} is fewer than {unit}; the next step is "
+        f"{100 * next(enough, 1.0):.3g}%"
+    )
+
+
 def random_sets(
     count: int,
     geometry: Geometry,

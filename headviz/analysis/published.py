@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headviz.data.questions import MMLU_SUBJECTS
+
+if TYPE_CHECKING:
+    from headviz.analysis.ablation import Plan
 
 SOURCE = (
     "Table 2 of “Identifying and Evaluating Inactive Heads in Pretrained LLMs” (arXiv 2504.03889): "
@@ -65,3 +71,28 @@ def published_row(name: str) -> Published | None:
     """The row of a model by its hub id or last part, in any case; None if the paper did not measure it."""
     short = name.rstrip("/").rsplit("/", 1)[-1].lower()
     return next((row for row in TABLE2.values() if row.model.lower() == short), None)
+
+
+def differs(plan: Plan, chat: bool) -> list[str]:
+    """What a plan does otherwise than the paper, in words; nothing: the paper's figures can be compared with it.
+
+    chat: whether the model was tuned for chat: the paper asks those with their template, others without
+    """
+    asked = plan.questions
+    if asked is None or asked.source != "mmlu":
+        return ["something else than MMLU is measured"]
+    apart = {
+        "one set of heads is off on every input": plan.mode != "per-input",
+        "the most active heads go first": plan.turned,
+        "a threshold is given instead of a share": plan.threshold is not None,
+        "thresholds come from other inputs than are measured": plan.chosen_on != asked,
+        f"{len(asked.subjects)} of {len(MMLU_SUBJECTS)} subjects": asked.subjects != MMLU_SUBJECTS,
+        f"{asked.per_subject} questions a subject at the most": asked.per_subject > 0,
+        f"the {asked.half} half of the questions": asked.half != "all",
+        f"{asked.shots} worked examples instead of 5": asked.shots != 5,
+        "answers are scored by their text": asked.scoring != "letter",
+        f"{'no chat' if chat else 'a chat'} template": asked.chat != chat,
+        f"BOS {asked.bos}": asked.bos != "never",
+        f"weights in {plan.model.quantization}": plan.model.quantization != "none",
+    }
+    return [words for words, so in apart.items() if so]

@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import numpy as np
+
 from headviz.analysis import ablation
 from headviz.analysis.choose import random_sets
 from headviz.jobs import local
@@ -52,15 +54,41 @@ def test_random_heads_stand_beside(plan, table, no_worker):
     put(dataclasses.replace(plan, replace="mean"), off, 0.1)
     for drawn in random_sets(off.count, off.geometry, 3, 0):
         put(plan, drawn, 0.9)
+        put(dataclasses.replace(plan, replace="mean"), drawn, 0.7)
     app = open_page()
     assert not app.exception
-    assert "as many random heads: +0.900 (3 draws)" in said(app)
+    assert "as many random heads: +0.900 (3 draws), with their mean +0.700 (3 draws)" in said(app)
+    assert "| as many random heads, mean of 3 | +0.900 | +0.700 |" in said(app)
+    assert "With their mean in their place, it costs less than 3 of 3 random sets" in said(app)
 
 
 def test_nothing_off_costs_nothing(plan, table, no_worker):
     app = open_page(off="0.0")
     assert not app.exception
     assert "nothing off costs nothing" in said(app)
+    put(plan, None, 0.0)
+    app.run()
+    assert "The loss is 3.4" in said(app), "what the model does as it is"
+
+
+def test_a_share_that_holds_no_whole_group_says_which_one_does(plan, table, no_worker):
+    app = open_page(by="group", even="true")
+    assert not app.exception
+    assert "20% of 9 heads a layer is fewer than one KV group of 3; the next step is 28%" in said(app)
+
+
+def test_of_one_document_there_is_no_interval_and_that_is_said(plan, table, no_worker):
+    one = dataclasses.replace(losses(0.0), cluster=np.zeros(24, np.int32))
+    off = ablation.chosen(plan, table)
+    for request, result in (
+        (ablation.measuring(plan, None), one),
+        (ablation.measuring(plan, off), dataclasses.replace(losses(0.2), cluster=one.cluster)),
+    ):
+        local.store().put(job_digest(request), result)
+    app = open_page(look="subjects")
+    assert not app.exception
+    assert "nats (all inputs come from one document, so there is no interval)" in said(app)
+    assert "not defined" not in said(app)
 
 
 def test_the_quiz_is_a_target(plan, table, no_worker):

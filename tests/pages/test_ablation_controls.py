@@ -286,15 +286,35 @@ def test_where_accuracy_is_at_chance_the_page_leads_with_log_probability(plan, t
     local.store().put(
         job_digest(ablation.measuring(dataclasses.replace(quiz, replace="mean"), off)), answers(0.2)
     )
+    drawn = ablation.controls(dataclasses.replace(quiz, draws=1), off)["uniform"][0]
+    local.store().put(job_digest(drawn), answers(0.25, shift=0.3))
     app = open_page(target="quiz")
     assert not app.exception
     text = said(app)
     assert "At chance" in text
-    assert text.index("Log-probability of the right answer") < text.index("accuracy 0 points")
-    assert "log-probability, nats" in text
-    assert "KL, nats" in text
+    assert "Log-probability of the right answer −0.0500 nats a token" in text
+    assert "with zero in their place, " in text
+    assert "| change [95%], nats a token |" in text
+    assert "| within 0.05 nats |" in text, "the tolerance of what counts"
+    assert text.index("| within 0.05 nats |") < text.index("| its change [95%], points |")
+    assert [box.key for box in app.number_input if "Tolerance" in box.label] == ["nats"]
+    assert "KL over the choices, nats" in text
     assert "0 lost, 0 gained" in text
-    assert "cannot tell: takes about" in text or "| yes |" in text
+    assert "as many random heads: −0.0750 (1 draw)" in text, "in nats, as everything else"
+
+
+def test_accuracy_counts_in_points_and_percent(plan, table, no_worker):
+    asked = questions.resolve_questions("quiz", shots=0, scoring="text", settings=settings())
+    quiz = dataclasses.replace(plan, text=None, questions=asked)
+    local.store().put(job_digest(ablation.measuring(quiz, None)), answers(0.75))
+    off = ablation.chosen(quiz, table)
+    local.store().put(job_digest(ablation.measuring(quiz, off)), answers(0.7))
+    app = open_page(target="quiz", look="subjects")
+    assert not app.exception
+    assert "| accuracy | 75.0% → 70.0% |" in said(app)
+    assert "| within 1 point |" in said(app)
+    assert [box.key for box in app.number_input if "Tolerance" in box.label] == ["points"]
+    assert "cannot tell: 2 flips, too few to say how many it would take" in said(app)
 
 
 def test_own_questions_are_asked_for_and_then_used(plan, no_worker):

@@ -8,6 +8,8 @@ import pytest
 from headviz.analysis import ablation
 from headviz.analysis.ablation import Plan
 from headviz.analysis.metrics import threshold_at
+from headviz.analysis.published import differs
+from headviz.data.questions import MMLU_SUBJECTS
 from headviz.errors import BadInput
 from headviz.jobs.kinds import KINDS
 from headviz.types import (
@@ -240,6 +242,22 @@ def test_report_of_questions():
     assert tree["kl"] > 0
     assert {row["subject"] for row in tree["subjects"]} == {"s0", "s1"}
     assert tree["at_chance"] is True, "the commonest answer is always right here"
+
+
+def test_published_figures_compare_with_the_papers_protocol_only():
+    asked = QuestionsRef(source="mmlu", revision="c", subjects=MMLU_SUBJECTS)
+    paper = plan(text=None, questions=asked, chosen_on=asked, mode="per-input")
+    assert differs(paper, chat=False) == []
+    fewer = dataclasses.replace(asked, shots=0, per_subject=5)
+    other = dataclasses.replace(paper, questions=fewer, turned=True)
+    told = differs(other, chat=True)
+    assert told == [
+        "the most active heads go first",
+        "thresholds come from other inputs than are measured",
+        "5 questions a subject at the most",
+        "0 worked examples instead of 5",
+        "no chat template",
+    ]
 
 
 def test_text_scoring_divides_by_the_tokens():

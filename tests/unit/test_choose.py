@@ -7,10 +7,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from headviz.analysis.choose import HeadSet, choose, head_set, random_sets, savings
+from headviz.analysis.choose import HeadSet, choose, head_set, random_sets, savings, too_small
 from headviz.analysis.headfile import read_heads, write_heads
 from headviz.errors import BadInput, UnknownName
 from headviz.types import Geometry
+from tests.fakes import fake_table
 
 
 def shape(layers=2, heads=6, kv_heads=2, head_dim=4, hidden=24):
@@ -326,3 +327,18 @@ def test_turned_takes_the_other_end(metric):
     missing = scores.copy()
     missing[0, 0] = np.nan
     assert (0, 0) not in choose(missing, metric, count=11, geometry=shape(), turned=True).heads
+
+
+@pytest.mark.parametrize(
+    ("share", "by", "per_layer", "told"),
+    [
+        (0.2, "group", True, "20% of 9 heads a layer is fewer than one KV group of 3; the next step is 28%"),
+        (0.28, "group", True, ""),
+        (0.005, "group", False, "0.5% of 270 heads is fewer than one KV group of 3; the next step is 1%"),
+        (0.05, "head", True, "5% of 9 heads a layer is fewer than half a head; the next step is 6%"),
+        (0.0, "group", True, ""),
+    ],
+)
+def test_a_share_too_small_says_what_is_enough(share, by, per_layer, told):
+    shape = fake_table().geometry
+    assert too_small(share, shape, by, per_layer) == told

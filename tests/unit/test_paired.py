@@ -464,3 +464,14 @@ def test_kl_of_certain_and_missing_answers():
         answer_kl(gap, [[-1.0, -2.0, -3.0]])
     with pytest.raises(BadInput, match="more than 1"):
         answer_kl([[0.0, -0.1]], [[-1.0, -1.0]])
+
+
+def test_few_flips_or_documents_do_not_say_how_many_it_would_take():
+    few, enough = paired_change(*answers(190, 5, 4)), paired_change(*answers(190, 5, 5))
+    assert within_tolerance(few, margin=0.01).needed == 0
+    assert within_tolerance(enough, margin=0.01).needed > 0
+    rng = np.random.default_rng(0)
+    for documents, told in ((19, False), (20, True)):
+        before = rng.normal(3, 1, documents)
+        change = paired_mean(before, before + rng.normal(0, 1, documents))
+        assert (within_tolerance(change, margin=0.1, worse="higher").needed > 0) is told

@@ -10,9 +10,9 @@ from typing import Literal
 import numpy as np
 from scipy import special
 
-from headviz.analysis.paired.accuracy import PairedChange
+from headviz.analysis.paired.accuracy import FEW, PairedChange
 from headviz.analysis.paired.intervals import as_right, lower_bound
-from headviz.analysis.paired.means import MeanChange
+from headviz.analysis.paired.means import FEW_CLUSTERS, MeanChange
 from headviz.errors import BadInput
 
 
@@ -24,7 +24,7 @@ class Verdict:
             larger than the margin; "cannot tell": neither, which is not "no effect"
     bound:  the one-sided 95% bound on how bad it may be, as a change with its sign; NaN where there is none
     needed: questions (documents for a mean) for "yes" in four of five tries if nothing really changed on balance and
-            answers flip as often as here; 0 where unknown
+            answers flip as often as here; 0 where too little was seen to say: fewer than 10 flips, or 20 documents
     """
 
     answer: Literal["yes", "no", "cannot tell"]
@@ -52,10 +52,12 @@ def within_tolerance(
         "yes" if bad < margin else "no" if good > margin else "cannot tell"
     )
     if isinstance(change, PairedChange):
-        needed = questions_needed((change.lost + change.gained) / change.n, margin)
+        flips = change.lost + change.gained
+        needed = questions_needed(flips / change.n, margin) if flips >= FEW else 0
         needed = math.ceil(needed * change.n / change.effective_n - 1e-9)
     else:
-        needed = 0 if math.isnan(change.se) else math.ceil(change.clusters * (change.se * _z() / margin) ** 2)
+        few = change.clusters < FEW_CLUSTERS
+        needed = 0 if few else math.ceil(change.clusters * (change.se * _z() / margin) ** 2)
     return Verdict(answer=answer, margin=margin, bound=-bad if worse == "lower" else bad, needed=needed)
 
 

@@ -13,11 +13,12 @@ from headviz.data.corpora import CORPORA
 from headviz.types import ScoreTable
 from headviz.ui.ablation.asked import own_questions, question_controls
 from headviz.ui.ablation.hand import by_hand, hand_controls, pick_changed
+from headviz.ui.ablation.plan import yard_now
 from headviz.ui.ablation.presets import protocol
 from headviz.view import CHOSEN, TARGETS
 
 TITLES = {
-    "loss": "Loss on the text at the left",
+    "loss": "Loss on the text",
     "quiz": "The bundled quiz",
     "mmlu": "MMLU",
     "own": "Your own questions",
@@ -174,14 +175,18 @@ def statistics() -> None:
         help="How many random sets of each kind stand beside the score: 20 or more for a figure that is quoted.",
         **ui.keyed("draws"),
     )
-    if ui.value("target") == "loss":
+    yard = yard_now()
+    if yard.tolerance == "nats":
         right.number_input(
             "Tolerance, nats",
             min_value=0.001,
             max_value=100.0,
             step=0.01,
             format="%.3g",
-            help="How much more loss is still called fine.",
+            help="How much more loss is still called fine."
+            if yard.id == "loss"
+            else "How much less log-probability of the right answer is still called fine: the model is at chance on these "
+            "questions, so accuracy is not what counts.",
             **ui.keyed("nats"),
         )
     else:

@@ -7,21 +7,25 @@ import streamlit as st
 from headviz.analysis import ablation
 from headviz.analysis.choose import savings
 from headviz.analysis.metrics import METRICS
-from headviz.analysis.paired import Verdict, within_tolerance
-from headviz.analysis.published import SOURCE, published_row
+from headviz.analysis.paired import MeanChange, PairedChange, Verdict, within_tolerance
+from headviz.analysis.published import SOURCE, differs, published_row
+from headviz.analysis.yardsticks import YARDSTICKS
 from headviz.charts import fmt
 from headviz.data import corpora
 from headviz.types import QuestionsRef
 from headviz.ui.ablation.hand import HAND
-from headviz.ui.ablation.measurements import Measurements, change_of
-from headviz.ui.ablation.plan import tolerance
+from headviz.ui.ablation.measurements import RANDOM, Measurements, change_words
+from headviz.ui.ablation.presets import chat_model
+from headviz.ui.ablation.words import limit, margin
 
 _WAITING = "…"
+PLACES = {"zero": "zero in their place", "mean": "their mean in their place"}
+RANKED = {"uniform": "random sets of as many heads", "layer_matched": "with as many in each layer"}
 _HELP = (
     "Change: after − before, on the same inputs, with its 95% interval. Within tolerance: “yes” if even the unlucky end of a "
     "one-sided 95% interval stays inside, “no” if even the lucky end is outside; “cannot tell” is not “no effect”. "
-    "Log-probability: of the right answer, nats; it shows an effect before any answer flips. KL: how far the distribution over "
-    "answers moved, nats. Flips: answers that became wrong, and that became right."
+    "Log-probability: of the right answer; it shows an effect before any answer flips. KL: how far the distribution over "
+    "answers moved. Flips: answers that became wrong, and that became right."
 )
 
 
@@ -30,36 +34,34 @@ def costs(work: Measurements) -> None:
     if work.static and not work.off.heads:
         chosen_where(work)
         return
-    trees = {kind: work.report(kind) for kind in work.plans}
-    at_chance(trees["zero"])
-    table(work, trees)
-    rank(trees["zero"])
+    at_chance(work)
+    table(work)
+    rank(work)
     chosen_where(work)
     if work.static:
         could_save(work)
     else:
-        sets_of_inputs(work, trees["zero"])
+        sets_of_inputs(work, work.report("zero"))
     published(work)
 
 
-def at_chance(tree: dict | None) -> None:
-    if tree and tree.get("at_chance"):
+def at_chance(work: Measurements) -> None:
+    if work.yard is not None and work.yard.id == "logprob":
         st.warning(
-            "**At chance.** The baseline's accuracy cannot be told from always giving the commonest answer. Read "
-            "log-probability, KL and loss; a change in accuracy means nothing here.",
+            "**At chance.** The baseline's accuracy cannot be told from always giving the commonest answer. What counts here, "
+            "also for the verdict and the curve, is the log-probability of the right answer; a change in accuracy means "
+            "nothing.",
             icon=":material/casino:",
         )
 
 
-def table(work: Measurements, trees: dict[str, dict | None]) -> None:
-    on_text = work.plan.text is not None
+def table(work: Measurements) -> None:
     rows = dict(_asked(work))
-    told = {kind: dict(_numbers(work, kind, tree)) for kind, tree in trees.items()}
-    names = list(dict.fromkeys(name for numbers in told.values() for name in numbers)) or [
-        "loss, nats" if on_text else "accuracy"
-    ]
+    told = {kind: dict(_numbers(work, kind)) for kind in work.plans}
+    names = list(dict.fromkeys(name for numbers in told.values() for name in numbers))
+    names = names or ["loss, nats" if work.plan.text is not None else "accuracy"]
     lines = [
-        "| instead of each head | " + " | ".join(told) + " |",
+        "| replaced by | " + " | ".join(told) + " |",
         "|:---|" + "---:|" * len(told),
         *(f"| {name} | {text} |" + " |" * (len(told) - 1) for name, text in rows.items()),
         *(
@@ -83,59 +85,58 @@ def _asked(work: Measurements):
         yield "heads off, on average", fmt.percent(share)
 
 
-def _numbers(work: Measurements, kind: str, tree: dict | None):
-    if tree is None:
+def _numbers(work: Measurements, kind: str):
+    cost = work.cost(kind)
+    if cost is None:
         return
-    on_text = work.plan.text is not None
-    scale = 1 if on_text else 100
-    moved = f"{fmt.number(tree['baseline'])} → {fmt.number(tree['ablated'])}"
-    claim = within_tolerance(
-        change_of(work.plan, work.before, work.after(kind)),
-        margin=tolerance(work.plan),
-        worse="higher" if on_text else "lower",
-    )
-    yield ("loss, nats" if on_text else "accuracy"), moved
-    yield f"change [95%], {'nats' if on_text else 'points'}", _change(tree, scale)
-    margin = f"{work_margin(work)}"
-    yield f"within {margin}", _verdict(claim, "documents" if on_text else "questions")
-    if not on_text:
-        right = tree["logprob"]
-        yield "log-probability, nats", f"{fmt.number(right['baseline'])} → {fmt.number(right['ablated'])}"
-        yield "its change [95%]", _change(right, 1)
-        yield "KL, nats", fmt.number(tree["kl"])
-        yield "flips", f"{tree['lost']} lost, {tree['gained']} gained"
+    yard, tree = cost.yard, work.report(kind)
+    per_token = ", nats a token" if work.scoring == "text" else ", nats"
+    names = {"loss": "loss, nats", "accuracy": "accuracy", "logprob": f"log-probability{per_token}"}
+    yield names[yard.id], cost.moved()
+    yield f"change [95%], {cost.unit}", cost.words(unit=False)
+    claim = within_tolerance(cost.change, margin=margin(yard), worse=yard.worse)
+    yield f"within {limit(yard)}", _verdict(claim, cost.change)
+    for random, what in RANDOM.items():
+        if band := cost.random.get(random):
+            yield f"{what}, mean of {band.n}", fmt.signed(band.mean * yard.scale)
+    if yard.id == "loss":
+        return
+    beside = YARDSTICKS["logprob" if yard.id == "accuracy" else "accuracy"]
+    change = beside.change(work.before, work.after(kind), work.scoring)
+    told = fmt.percent if beside.id == "accuracy" else fmt.number
+    yield names[beside.id], f"{told(change.baseline)} → {told(change.ablated)}"
+    unit = "points" if beside.id == "accuracy" else per_token.removeprefix(", ")
+    yield f"its change [95%], {unit}", change_words(change, beside.scale)
+    yield ("KL over the choices, nats" if work.scoring == "text" else "KL, nats"), fmt.number(tree["kl"])
+    yield "flips", f"{tree['lost']} lost, {tree['gained']} gained"
 
 
-def work_margin(work: Measurements) -> str:
-    """`0.05 nats`, `1 point`."""
-    margin = tolerance(work.plan)
-    if work.plan.text is not None:
-        return f"{margin:g} nats"
-    return f"{margin * 100:g} point" + ("" if margin == 0.01 else "s")
+def _verdict(claim: Verdict, change: MeanChange | PairedChange) -> str:
+    if claim.answer != "cannot tell":
+        return claim.answer
+    of_answers = isinstance(change, PairedChange)
+    if claim.needed:
+        return f"cannot tell: takes about {claim.needed:,} {'questions' if of_answers else 'documents'}"
+    seen = change.lost + change.gained if of_answers else change.clusters
+    what = ("flip" if of_answers else "document") + ("" if seen == 1 else "s")
+    return f"cannot tell: {seen} {what}, too few to say how many it would take"
 
 
-def _change(tree: dict, scale: float) -> str:
-    low, high = fmt.number(tree["ci_low"] * scale), fmt.number(tree["ci_high"] * scale)
-    return f"{fmt.signed(tree['change'] * scale)} [{low}, {high}]"
-
-
-def _verdict(claim: Verdict, of: str) -> str:
-    if claim.answer == "cannot tell" and claim.needed:
-        return f"cannot tell: takes about {claim.needed:,} {of}"
-    return claim.answer
-
-
-def rank(tree: dict | None) -> None:
-    """Where the score stands among random sets of as many heads."""
-    said = []
-    for kind, what in (("uniform", "random sets"), ("layer_matched", "with as many in each layer")):
-        if tree and (band := tree["random"].get(kind)):
-            said.append(f"than {band['n'] - band['better']} of {band['n']} {what}")
-    if said:
-        few = tree["random"]["uniform"]["n"] < 20 if "uniform" in tree["random"] else True
-        st.markdown(
-            f"Costs less {' and '.join(said)}." + (" Fewer than 20 draws: not for quoting." if few else "")
-        )
+def rank(work: Measurements) -> None:
+    """Where what is off stands among random sets of as many heads, for each replacement."""
+    few = False
+    for kind in work.plans:
+        cost = work.cost(kind)
+        said = [
+            f"{band.n - band.better} of {band.n} {what}"
+            for random, what in RANKED.items()
+            if cost is not None and (band := cost.random.get(random))
+        ]
+        if said:
+            few = few or min(band.n for band in cost.random.values()) < 20
+            st.markdown(f"With {PLACES[kind]}, it costs less than {' and less than '.join(said)}.")
+    if few:
+        st.caption("Fewer than 20 random draws: not for quoting.")
 
 
 def chosen_where(work: Measurements) -> None:
@@ -204,7 +205,7 @@ def sets_of_inputs(work: Measurements, tree: dict | None) -> None:
 
 
 def published(work: Measurements) -> None:
-    """The paper's row for this model, where the protocol is the paper's."""
+    """The paper's row for this model: to compare with where everything is done as there, else with what differs."""
     if work.static or work.plan.questions is None or work.plan.questions.source != "mmlu":
         return
     row = published_row(work.plan.model.name)
@@ -212,8 +213,10 @@ def published(work: Measurements) -> None:
         st.caption("The paper did not measure this model.")
         return
     symbol = METRICS[row.best_score].symbol if row.best_score in METRICS else row.best_score
-    st.markdown(
+    text = (
         f"**Published for {row.model}**: baseline {row.baseline_percent:g}%; within 1 point AWFT {row.awft_within:g}%, the best "
-        f"of the others {row.best_within:g}% ({symbol}).",
-        help=SOURCE,
+        f"of the others {row.best_within:g}% ({symbol})."
     )
+    if apart := differs(work.plan, chat_model()):
+        text += f" **Not comparable** with what is measured here: {'; '.join(apart)}."
+    st.markdown(text, help=SOURCE)

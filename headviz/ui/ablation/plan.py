@@ -7,12 +7,16 @@ from typing import Any
 import streamlit as st
 
 from headviz import ui
+from headviz.analysis import ablation
 from headviz.analysis.ablation import Plan
+from headviz.analysis.yardsticks import YARDSTICKS, Yardstick, yardstick
 from headviz.data import corpora, questions
+from headviz.errors import HeadvizError
 from headviz.models import catalog
 from headviz.settings import settings
 from headviz.types import DataRef, QuestionsRef, Silent
 from headviz.ui.ablation.hand import HAND, places_now
+from headviz.ui.answers import cached
 from headviz.view import parse_heads
 
 OWN_WAY = {
@@ -136,9 +140,16 @@ def base_plan() -> Plan:
     )
 
 
-def tolerance(plan: Plan) -> float:
-    """How much worse is still accepted: nats of loss, or a share of the questions (0.01 is one point)."""
-    return ui.value("nats") if plan.text is not None else ui.value("points") / 100
+def yard_now() -> Yardstick:
+    """What is counted as cost: known for questions once their baseline is measured, accuracy until then."""
+    if ui.value("target") == "loss":
+        return YARDSTICKS["loss"]
+    try:
+        plan = base_plan()
+    except HeadvizError:  # its sentence stands in the page already
+        return YARDSTICKS["accuracy"]
+    before = cached(ablation.measuring(plan, None))
+    return YARDSTICKS["accuracy"] if before is None else yardstick(before, plan.questions.scoring)
 
 
 def is_small(plan: Plan) -> bool:

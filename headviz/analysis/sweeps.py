@@ -27,6 +27,8 @@ GRID = (0.05, 0.10, 0.15, 0.20, 0.25, 0.30)  # shares of "the whole curve"
 NARROW = 0.01  # of the heads: a bracket below this is narrow enough
 MOST_DRAWS = 100
 KINDS = ("uniform", "layer_matched")
+HALVES = ("first", "second")
+WIDE = 0.06  # of the heads: a wider bracket than a step of the whole curve, rounding included, is no number to quote
 
 Replace = Literal["zero", "mean"]
 
@@ -246,40 +248,84 @@ def ranking(
 ) -> list[dict[str, Any]]:
     """One row a curve, best first: chosen on one half, confirmed on the other. Names in `named` become `score`.
 
-    share_within, and for the halves first_within and second_within: percent, as the paper computes it, with status and
-    bracket ([last measured share inside, first outside], fractions); area, first_area, second_area: mean change from
-    nothing off to `until` (None: as far as all curves are measured); points: how many were measured. Sorted by the first
-    half: by the share within tolerance, then by area.
+    share_within, and for the halves first_within and second_within: percent, `reached`, with status and bracket ([last
+    measured share inside, first outside], fractions) of the whole and of each half; area, first_area, second_area: mean
+    change from nothing off to `until` (None: as far as all ranked curves are measured); points: how many were measured.
+    unranked: why a curve has no rank, "" where it has one. Sorted by the first half: by the share within tolerance, then
+    by area; those without a rank are last.
     """
-    until = common_end(list(named.values())) if until is None else until
+    why = unranked(named, yard, margin)
+    if until is None:
+        until = common_end([curve for name, curve in named.items() if not why[name]])
     rows = []
     for name, curve in named.items():
-        edge = curve.within(yard, margin) if curve.shares else None
-        row: dict[str, Any] = {
-            "score": name,
-            "points": len(curve.shares),
-            "share_within": math.nan if edge is None else 100 * reached(edge),
-            "status": "not measured" if edge is None else edge.status,
-            "bracket": [math.nan, math.nan] if edge is None else [edge.inside, edge.outside],
-            "area": curve.area(until),
-        }
-        for half in ("first", "second"):
-            known = curve.shares and not any(math.isnan(x) for x in getattr(curve, half))
-            row[f"{half}_within"] = 100 * reached(curve.within(yard, margin, half)) if known else math.nan
-            row[f"{half}_area"] = curve.area(until, half) if known else math.nan
+        row: dict[str, Any] = {"score": name, "points": len(curve.shares), "unranked": why[name]}
+        row |= {"share_within": math.nan, "area": curve.area(until)} | _edge(
+            curve, yard, margin, "changes", ""
+        )
+        for half in HALVES:
+            known = _known(curve, half)
+            row |= {
+                f"{half}_within": math.nan,
+                f"{half}_area": curve.area(until, half) if known else math.nan,
+            }
+            row |= _edge(curve, yard, margin, half, f"{half}_")
         rows.append(row)
     sign = 1 if yard.worse == "higher" else -1
     return sorted(
-        rows, key=lambda row: (-_least(row["first_within"]), _most(sign * row["first_area"]), row["score"])
+        rows,
+        key=lambda row: (
+            bool(row["unranked"]),
+            -_least(row["first_within"]),
+            _most(sign * row["first_area"]),
+            row["score"],
+        ),
     )
 
 
-def reached(edge: Tolerance) -> float:
-    """The share that ranks a curve: the paper's, but the last share measured where the curve never left the tolerance.
+def _edge(curve: Trace, yard: Yardstick, margin: float, part: str, before: str) -> dict[str, Any]:
+    """How far a part of a curve goes, with names that begin with `before`."""
+    if not _known(curve, part):
+        return {f"{before}status": "not measured", f"{before}bracket": [math.nan, math.nan]}
+    edge = curve.within(yard, margin, part)
+    return {
+        f"{before or 'share_'}within": 100 * reached(edge),
+        f"{before}status": edge.status,
+        f"{before}bracket": [edge.inside, edge.outside],
+    }
 
-    The paper has 0 there, which would rank the best score last; all of its own curves leave.
+
+def _known(curve: Trace, part: str) -> bool:
+    return bool(curve.shares) and not any(math.isnan(x) for x in getattr(curve, part))
+
+
+def unranked(named: dict[str, Trace], yard: Yardstick, margin: float) -> dict[str, str]:
+    """Why a curve cannot be ranked among the others by the first half; "" where it can.
+
+    A curve that stays within the tolerance as far as it was measured goes at least so far. Where another goes further than
+    that, nobody knows which of the two is better.
     """
-    return edge.inside if edge.status == "never outside" else edge.share
+    edges = {
+        name: curve.within(yard, margin, "first") for name, curve in named.items() if _known(curve, "first")
+    }
+    furthest = max((reached(edge) for edge in edges.values()), default=0.0)
+    return {
+        name: "not measured"
+        if name not in edges
+        else f"measured only to {100 * edges[name].inside:.1f}%, never outside there"
+        if edges[name].status == "never outside" and edges[name].inside < furthest - NARROW
+        else ""
+        for name in named
+    }
+
+
+def reached(edge: Tolerance) -> float:
+    """The share that ranks a curve: the paper's, but the last share measured where the curve never left the tolerance, and
+    the last one measured inside before it first left where it came back, because nobody knows how often it leaves.
+
+    The paper has 0 where it never left, which would rank the best score last; all of its own curves leave, and once.
+    """
+    return {"never outside": edge.inside, "ends inside": edge.exit}.get(edge.status, edge.share)
 
 
 def _least(value: float) -> float:

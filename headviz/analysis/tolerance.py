@@ -36,6 +36,7 @@ class Tolerance:
     inside, outside: the bracket: last measured share inside, first outside after it; NaN where there is none. Where the
             first point is outside already, inside is 0: with nothing off the model is the baseline
     line:   accuracy, or change, that counts as the edge
+    exit:   last measured share inside before the curve first left, 0 where it began outside; NaN where it never left
     """
 
     share: float
@@ -43,6 +44,7 @@ class Tolerance:
     inside: float
     outside: float
     line: float
+    exit: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,8 +154,14 @@ def _edge(x: np.ndarray, above: np.ndarray, line: float) -> Tolerance:
         status, bracket = "crosses", (float(x[exits[-1]]), float(x[exits[-1] + 1]))
     else:
         status, bracket = "never inside", (0.0 if x[0] > 0 else math.nan, float(x[0]))
+    first = math.nan if inside.all() else 0.0 if not inside[0] else float(x[exits[0]])
     return Tolerance(
-        share=max(places, default=0.0), status=status, inside=bracket[0], outside=bracket[1], line=line
+        share=max(places, default=0.0),
+        status=status,
+        inside=bracket[0],
+        outside=bracket[1],
+        line=line,
+        exit=first,
     )
 
 

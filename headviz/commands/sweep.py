@@ -125,12 +125,13 @@ def _ranking(
     yard = yardsticks.yardstick(before, plan.questions.scoring if plan.questions is not None else "")
     value = tolerance if tolerance is not None else {"points": 1.0, "nats": 0.05}[yard.tolerance]
     traces = _traces(plan, before, curves, yard)
-    end = sweeps.common_end([one for one in traces.values() if one.shares])
+    why = sweeps.unranked(traces, yard, value / yard.scale)
+    end = sweeps.common_end([one for name, one in traces.items() if not why[name]])
     rows = sweeps.ranking(traces, yard, value / yard.scale, end)
     names = {"first": "chosen", "second": "confirmed"}
     for row in rows:
         for half, said in names.items():
-            for what in ("within", "area"):
+            for what in ("within", "area", "status", "bracket"):
                 row[f"{said}_{what}"] = row.pop(f"{half}_{what}")
     return {
         "counts": yard.id,
@@ -169,12 +170,23 @@ def _lines(ranking: dict[str, Any]) -> list[str]:
         f"Largest share within {limit}, chosen on one half of the {ranking['halves']}, confirmed on the other:"
     ]
     for number, row in enumerate(ranking["rows"], 1):
-        least = "at least " if row["status"] == "never outside" else ""
-        lines.append(
-            f"{number:>3}. {row['score']:<24} {least}{row['share_within']:.2f}%, chosen {row['chosen_within']:.2f}%, "
-            f"confirmed {row['confirmed_within']:.2f}%"
-        )
+        place = "  –" if row["unranked"] else f"{number:>3}"
+        said = [
+            _reached(row[f"{name}within"], row[f"{before}status"])
+            for name, before in (("share_", ""), ("chosen_", "chosen_"), ("confirmed_", "confirmed_"))
+        ]
+        lines.append(f"{place}. {row['score']:<24} {said[0]}, chosen {said[1]}, confirmed {said[2]}")
+        if row["unranked"]:
+            lines[-1] += f"; not ranked: {row['unranked']}"
     return lines
+
+
+def _reached(within: float, status: str) -> str:
+    """Percent, with what is not known of it: how far it goes, or that it left the tolerance and came back."""
+    said = f"{within:.2f}%"
+    if status == "never outside":
+        return f"at least {said}"
+    return f"{said} (not settled: outside after that, and inside again)" if status == "ends inside" else said
 
 
 def _metrics(text: str) -> list[str]:

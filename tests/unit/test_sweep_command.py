@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from headviz.analysis import sweeps
 from headviz.analysis.tolerance import change_within
 from headviz.cli import main
 from tests.unit.test_ablate_command import asked, read  # noqa: F401
@@ -51,8 +52,7 @@ def test_a_row_for_each_score_and_share_with_random_heads_beside_it(asked, tmp_p
                 [one["share_off"] for one in mine], [one["change"] for one in mine], 0.01, worse="higher"
             )
             assert row["status"] == edge.status
-            expected = edge.inside if edge.status == "never outside" else edge.share
-            assert row["share_within"] == pytest.approx(100 * expected)
+            assert row["share_within"] == pytest.approx(100 * sweeps.reached(edge))
         assert 0 <= row["chosen_within"] <= 50
         assert 0 <= row["confirmed_within"] <= 50
     assert ranking["area_until"] == 0.5

@@ -250,6 +250,30 @@ def test_ranking_is_chosen_on_one_half_and_confirmed_on_the_other():
     assert sweeps.common_end([curve(0.1, 0.2), curve(0.3)]) == pytest.approx(0.1)
 
 
+def test_a_half_says_what_is_not_known_of_it():
+    """0, .2, .2, .04: out after 10%, in again at 40%. The paper's number is where it came back."""
+    back, stays = (0.0, 0.2, 0.2, 0.04), (0.0, 0.01, 0.02, 0.03)
+    rows = ranking({"back": curve(*back, second=stays), "leaves": curve(0.0, 0.1, 0.2, 0.3)}, LOSS, 0.05)
+    assert [row["score"] for row in rows] == ["leaves", "back"]
+    row = rows[1]
+    assert (row["first_status"], row["first_within"]) == ("ends inside", pytest.approx(10))
+    assert (row["second_status"], row["second_within"]) == ("never outside", pytest.approx(40))
+    assert change_within((0.1, 0.2, 0.3, 0.4), back, 0.05, worse="higher").share > 0.39
+    assert rows[0]["first_bracket"] == pytest.approx([0.1, 0.2])
+
+
+def test_a_curve_that_was_not_measured_as_far_as_others_go_has_no_rank():
+    short = Trace(shares=(0.05,), changes=(0.0,), first=(0.0,), second=(0.0,))
+    rows = ranking({"short": short, "failed": curve(0.04, 0.14), "none": curve()}, LOSS, 0.05)
+    assert [row["score"] for row in rows] == ["failed", "short", "none"]
+    by = {row["score"]: row for row in rows}
+    assert by["short"]["unranked"] == "measured only to 5.0%, never outside there"
+    assert math.isclose(by["failed"]["area"], curve(0.04, 0.14).area(0.2)), "the range of those with a rank"
+    assert math.isnan(by["short"]["area"])
+    better = ranking({"short": short, "failed": curve(0.5, 0.6)}, LOSS, 0.05)
+    assert [(row["score"], row["unranked"]) for row in better] == [("short", ""), ("failed", "")]
+
+
 def test_of_scores_that_reach_as_far_the_smaller_cost_is_better_whichever_way_is_worse():
     rows = ranking({"a": curve(0.01, 0.02), "b": curve(0.0, 0.01)}, LOSS, 0.05)
     assert [row["score"] for row in rows] == ["b", "a"]

@@ -174,7 +174,7 @@ def _key(figure, shown: Sequence[Cloud], levels: Sequence[Level], theme: str) ->
     layers = (
         f"<span style='color:{ramp[2]}'>●</span> layer 0 to <span style='color:{ramp[-1]}'>●</span> {last}"
         if len(shown) < 2
-        else "pale: first layers, strong: last"
+        else "faint: first layers, strong: last"
     )
     grey = "   ".join(
         f"<span style='color:{p.null}'>{'━' if level.low is None else '┄'}</span> {escape(level.name)}"

@@ -46,10 +46,10 @@ def panel(work: Work) -> None:
         column_config={
             "texts": st.column_config.TextColumn(width="medium"),
             "first": st.column_config.TextColumn("first token", help="The most frequent one; spaces and line ends as signs."),
-            "zero": column("mass at position 0", help="Attention on whatever stands first, mean over heads, texts and query rows.", **number),
-            "bos": column("mass at BOS", help="Attention on all tokens that are BOS, wherever they stand. Empty where no text has one.", **number),
-            "most": column("mass at the strongest column", help="The largest mean weight that any one token has, head by head and text by text, then the mean.", **number),
-            "same": column("strongest is position 0, %", help="Share of head × text pairs whose strongest token is the first one.", **number),
+            "zero": column("at position 0", help="Mass: attention on whatever stands first, mean over heads, texts and query rows.", **number),
+            "bos": column("at BOS", help="Mass: attention on all tokens that are BOS, wherever they stand. None where no text has one.", **number),
+            "most": column("strongest", help="Mass of the strongest column: the largest mean weight that any one token has, head by head and text by text, then the mean.", **number),
+            "same": column("is position 0, %", help="Share of head × text pairs whose strongest token is the first one.", **number),
             "sick": st.column_config.TextColumn("collapsed", help="Heads with a mass at position 0 above the thresholds of the page."),
         },
     )  # fmt: skip

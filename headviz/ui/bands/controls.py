@@ -40,7 +40,7 @@ def _take_preset() -> None:
 
 
 def controls() -> None:
-    order, rows, preset, head, more = st.columns([2.2, 2, 2, 2, 1.1], vertical_alignment="bottom")
+    order, rows, preset, head, more = st.columns([1.8, 2.2, 2.4, 1.8, 1.3], vertical_alignment="bottom")
     order.segmented_control(
         "Heads in order of",
         ["index", "slope"],
@@ -79,7 +79,6 @@ def controls() -> None:
     )
     with more.popover("More", width="stretch"):
         _numbers()
-    _overlaid()
     if problem := st.session_state.get("head_problem"):
         st.warning(problem)
 
@@ -120,7 +119,7 @@ def _numbers() -> None:
     )
 
 
-def _overlaid() -> None:
+def overlaid() -> None:
     """Other models in the same scatter: those with slopes on offer, and any that is typed."""
     entries = {
         entry.name: entry.label

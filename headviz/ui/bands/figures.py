@@ -10,6 +10,7 @@ from headviz.charts import tables
 from headviz.charts.bands_map import bands_map
 from headviz.charts.by_slope import Cloud, mass_by_slope
 from headviz.ui.bands import others, words
+from headviz.ui.bands.controls import overlaid
 from headviz.ui.bands.work import Work, levels, name_of
 from headviz.ui.compare.figures import clicked
 
@@ -65,6 +66,7 @@ def draw_scatter(work: Work) -> None:
             lines={"sink": work.at.sink, "dead": work.at.dead},
             theme=ui.theme(),
             selected=work.picked(),
+            provenance=" · ".join([note(work), *(name for name in every if name != name_of(work.request))]),
             width=400,
         ),
         key="by_slope",
@@ -72,6 +74,7 @@ def draw_scatter(work: Work) -> None:
         name="headviz-mass-by-slope",
         alt="Attention on the first token against the slope, one dot a head",
     )
+    overlaid()
     bare = [name for name, one in every.items() if one.slopes is None]
     if by_slope and bare:
         st.caption(
@@ -83,6 +86,6 @@ def draw_scatter(work: Work) -> None:
         + (
             ""
             if len(every) > 1 or work.slopes is None
-            else " Add a model with another number of heads above, and change the order."
+            else " Add a model with another number of heads, and change the order."
         )
     )

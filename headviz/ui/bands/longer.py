@@ -37,7 +37,7 @@ def panel(work: Work) -> None:
     left, right = st.columns([5, 3], gap="medium")
     with left:
         ui.chart(
-            by_length(points, theme=ui.theme(), width=560),
+            by_length(points, theme=ui.theme(), width=560, provenance=_note(work)),
             key="by_length",
             name="headviz-collapse-by-length",
             alt="Collapsed heads and the edge of the band against the length of the texts",
@@ -58,6 +58,14 @@ def panel(work: Work) -> None:
             f"{len(points)} of {len(asked)} lengths, {fmt.duration(sum(seconds))} in all. Longer inputs are other cuts of the corpus, so "
             "a small change is text too; lengths without enough text hold fewer inputs."
         )
+
+
+def _note(work: Work) -> str:
+    model, data = work.request.model, work.request.data
+    return (
+        f"{model.name}@{model.revision[:7]} · {model.dtype} · {data.corpus}@{data.revision[:7]}, {data.inputs:,} texts a length · "
+        f"seed {data.seed} · headviz {work.bands.provenance.versions.get('headviz', '')}"
+    )
 
 
 def _point(work: Work) -> At:
@@ -109,7 +117,10 @@ def run(work: Work, asked: list[BandsRequest], group: str, button: str, help: st
         ui.working_on(missing, group)
     elif missing:
         left = [one for one in asked if job_digest(one) in missing]
-        took = work.bands.provenance.seconds / max(int(work.bands.lengths.sum()), 1)
+        # the first run of a worker loads the model too, so the quickest one tells most of a token's time
+        took = min(
+            one.provenance.seconds / max(int(one.lengths.sum()), 1) for one in (work.bands, *there.values())
+        )
         seconds = took * sum(one.data.inputs * one.data.tokens for one in left)
         runs = "1 run" if len(left) == 1 else f"{len(left)} runs"
         st.button(

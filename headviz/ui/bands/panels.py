@@ -8,7 +8,7 @@ import streamlit as st
 from headviz import ui
 from headviz.analysis import bands as of
 from headviz.analysis.nulls import advantage, null_by_distance
-from headviz.charts import fmt
+from headviz.charts import fmt, tables
 from headviz.charts.band_spread import mass_spread
 from headviz.charts.kernel import by_distance
 from headviz.types import DistanceRequest, head_name
@@ -27,6 +27,7 @@ def distribution(work: Work) -> None:
                 dead=work.at.dead,
                 theme=ui.theme(),
                 width=560,
+                provenance=tables.caption(work.bands.provenance),
             ),
             key="mass_spread",
             name="headviz-mass-distribution",
@@ -76,7 +77,7 @@ def slopes(work: Work) -> None:
                 "in": "●" if head in band.heads else "",
             }
         )
-    number = {"format": "%.4g", "width": "small"}
+    number = {"format": "%.3g", "width": "small"}
     column = st.column_config.NumberColumn
     st.dataframe(
         rows,
@@ -91,7 +92,7 @@ def slopes(work: Work) -> None:
             "null": column("slope alone", help="Mass of a head that looks at no content, over the same rows.", **number),
             "entropy": column("its entropy", help="Nats, of the same head over all rows.", **number),
             "needed": column("lead needed", help=f"By how many nats the first token's logit must lead the others for a mean mass of {mass:g} at {T:,} tokens.", **number),
-            "layers": column("collapsed in, % of layers", help="The band takes indices above its share.", **number),
+            "layers": column("layers, %", help="Share of the layers in which this index is collapsed. The band takes indices above its share.", **number),
             "in": st.column_config.TextColumn("band", width="small"),
         },
     )  # fmt: skip
@@ -121,7 +122,14 @@ def kernel(work: Work) -> None:
     left, right = st.columns([5, 3], gap="medium")
     with left:
         ui.chart(
-            by_distance(found, null_by_distance(slope, T), what=what, theme=ui.theme(), width=560),
+            by_distance(
+                found,
+                null_by_distance(slope, T),
+                what=what,
+                theme=ui.theme(),
+                width=560,
+                provenance=tables.caption(found.provenance),
+            ),
             key="kernel",
             name=f"headviz-distance-{name}",
             alt=f"Attention of {name} by distance",

@@ -24,8 +24,8 @@ def panel(work: Work) -> None:
             "collapsed": st.column_config.TextColumn(help="Sinks and dead heads of all heads."),
             "band": st.column_config.TextColumn("band, by index"),
             "slopes": st.column_config.TextColumn("band, by slope", help="Nats a token, steepest first."),
-            "edge": st.column_config.NumberColumn("log2 of its steepest slope", format="%.2f", help="Where the band begins. Sizes with 16 and with 32 heads begin at about the same slope, not at the same index."),
-            "where": st.column_config.TextColumn("from", width="medium"),
+            "edge": st.column_config.NumberColumn("log2 of steepest", format="%.2f", help="Where the band begins. Sizes with 16 and with 32 heads begin at about the same slope, not at the same index."),
+            "where": st.column_config.TextColumn("from", help="Texts × tokens."),
         },
     )  # fmt: skip
     st.caption(f"Published: {SOURCE}. headviz has not measured those rows.")
@@ -48,7 +48,7 @@ def rows(work: Work) -> list[dict]:
                 if band.heads
                 else "none",
                 "edge": None if band.steepest is None else float(np.log2(band.steepest)),
-                "where": f"measured here, {len(one.bands.lengths):,} texts of {one.tokens:,} tokens",
+                "where": f"here, {len(one.bands.lengths):,} × {one.tokens:,} tokens",
             }
         )
     for row in BLOOM.values():
@@ -61,7 +61,7 @@ def rows(work: Work) -> list[dict]:
                 "band": f"H{row.first:02d} to H{row.last:02d}",
                 "slopes": _slopes(slope[row.first], slope[row.last]),
                 "edge": float(np.log2(slope[row.first])),
-                "where": "the paper, one text of about 55 tokens",
+                "where": "paper, 1 × about 55",
             }
         )
     return found

@@ -22,9 +22,10 @@ def sentence(work) -> str:
     """What a person would quote of this model."""
     counts, total = of.counts(work.named), work.named.size
     sick = counts["sink"] + counts["dead"]
+    rows = " (query rows after the first)" if work.later else ""
     said = (
         f"**{fmt.count(sick, total)} heads are collapsed onto the first token**: {counts['sink']:,} sinks, {counts['dead']:,} dead; "
-        f"{counts['low entropy']:,} of low entropy, {counts['healthy']:,} healthy. {band_words(work.band)}"
+        f"{counts['low entropy']:,} of low entropy, {counts['healthy']:,} healthy{rows}. {band_words(work.band)}"
     )
     return f"{said} {needed(work)} {between(work)}"
 

@@ -87,16 +87,18 @@ def queued() -> list[MeasureRequest]:
 
 
 def test_every_measured_point_is_on_the_curve_and_the_share_is_in_words(plan, table, no_worker):
-    there = measure(plan, table, lambda share: share * share, shares=(0.05, 0.123, 0.2, 0.3))
+    there = measure(plan, table, lambda share: share * share, shares=(0.05, 0.123, 0.2, 0.25, 0.3))
     app = open_page()
     line = next(t for t in figure(app, "curve")["data"] if t["name"] == "replaced by zero")
     np.testing.assert_allclose(line["x"], [0, *(share for share, _ in there)])
     np.testing.assert_allclose(line["y"], [0, *(cost for _, cost in there)], atol=1e-9)
     edge = change_within(*zip(*there, strict=True), 0.05, worse="higher")
-    words = f"largest share within 0.05 nats: **{100 * edge.share:.1f}%** (last measured inside 20.0%, first outside 30.0%)"
+    words = f"largest share within 0.05 nats: **{100 * edge.share:.1f}%** (last measured inside 20.0%, first outside 25.2%)"
     assert words in said(app)
     assert words in said(open_page(nats="0.05"))
     assert "**at least 30.0%**" in said(open_page(nats="0.5")), "never outside"
+    wide = "**between 5.19% and 12.2%** (nothing is measured there; a straight line says 10."
+    assert wide in said(open_page(nats="0.012")), "a bracket that is wide is told instead of a number in it"
 
 
 def test_a_curve_that_comes_back_is_not_settled(plan, table, no_worker):
@@ -200,11 +202,30 @@ def test_scores_are_ranked_on_one_half_and_confirmed_on_the_other(plan, table, n
     assert list(zero["score"]) == ["AHON (LN)", "AWFT"]
     np.testing.assert_allclose(zero[["chosen", "confirmed"]].iloc[0], [first, second])
     assert (
-        f"**AHON (LN)** goes furthest on the first half of the documents, and on the second half confirms **{second:.1f}%**"
+        "**AHON (LN)** goes furthest on the first half of the documents, and on the second half confirms **between 10.0% and 20.0%**"
         in said(app)
     )
     names = [t["name"] for t in figure(app, "score_curves")["data"] if "tolerance" not in t["name"]]
     assert names == ["AHON (LN)", "AWFT"] * 2
+
+
+def test_a_figure_says_that_it_is_a_bound_or_not_settled(plan, table, no_worker):
+    """One never leaves, one comes back, one was measured at 5% only."""
+    measure(plan, table, lambda share: share / 100, kinds=("zero",))
+    costs = {14: 0.0, 27: 0.2, 54: 0.2, 81: 0.04}
+    measure(plan, table, lambda share: costs[round(share * TOTAL)], metric="awft", kinds=("zero",))
+    measure(plan, table, lambda share: 0.0, metric="lthon", shares=(0.05,), kinds=("zero",))
+    app = open_page(look="scores", scores="ahon_ln,awft,lthon")
+    there = rows(app, "confirmed").set_index("score")
+    assert list(there.index) == ["AHON (LN)", "AWFT", "LTHON"]
+    assert list(there["rank"])[:2] == [1, 2]
+    assert np.isnan(there["rank"].iloc[2])
+    assert there["confirmed"].iloc[1] == pytest.approx(100 * 14 / TOTAL)
+    assert [words.split(":")[0] for words in there["reads"]] == ["at least", "not settled", "at least"]
+    assert "not ranked: measured only to 5.2%" in there.loc["LTHON", "reads"]
+    assert "confirms **at least 30.0%** within" in said(app)
+    assert "AWFT not settled (outside after 5.19%, then inside again)" in said(app)
+    assert "LTHON at least 5.19%, not ranked: measured only to 5.2%" in said(app)
 
 
 def test_random_heads_are_rows_of_the_ranking(plan, table, no_worker):
@@ -272,8 +293,7 @@ def test_accuracy_is_counted_in_points(quizzed, table, no_worker):
     app = open_page(target="quiz")
     line = next(t for t in figure(app, "curve")["data"] if t["name"] == "replaced by zero")
     assert line["y"][2] == pytest.approx(-15, abs=2)
-    assert "largest share within 1 point: **10." in said(app)
-    assert "first outside 20.0%" in said(app)
+    assert "largest share within 1 point: **between 10.0% and 20.0%**" in said(app)
 
 
 def test_a_model_that_guesses_is_counted_by_log_probability(quizzed, table, no_worker):
@@ -296,8 +316,8 @@ def test_models_measured_here_stand_beside_the_published_ones(plan, table, no_wo
     mine = rows(app, "mode").set_index(["model", "in their place"])
     edge = change_within(*zip(*there, strict=True), 0.05, worse="higher")
     name = f"▶ {plan.model.name} · {plan.model.dtype}"
-    assert mine.loc[(name, "zero"), "ahon_ln"] == f"{100 * edge.share:.2f}%"
-    assert mine.loc[("other · float32", "zero"), "awft"] == "≥ 30.0%"
+    assert mine.loc[(name, "zero"), "ahon_ln"] == (f"{100 * edge.share:.2f}% [0%–5.19%], 4 points")
+    assert mine.loc[("other · float32", "zero"), "awft"] == "≥ 30.0%, 4 points"
     table2 = rows(app, "awft") if "which" in rows(app, "awft").columns else rows(app, "which")
     assert len(table2) == len(TABLE2) == 14
     assert dict(zip(table2["model"], table2["best"], strict=True))["Llama-3.1-8B"] == 17.11

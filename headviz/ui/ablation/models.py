@@ -11,6 +11,7 @@ from headviz.analysis import ablation, sweeps
 from headviz.analysis.ablation import Plan
 from headviz.analysis.metrics import METRICS
 from headviz.analysis.published import MEANS, SOURCE, TABLE2, published_row
+from headviz.analysis.tolerance import Tolerance
 from headviz.charts import fmt
 from headviz.data import corpora
 from headviz.types import MeasureRequest, ScoreTable
@@ -50,8 +51,10 @@ def _here(plan: Plan) -> None:
             **{
                 metric: st.column_config.TextColumn(
                     METRICS[metric].symbol,
-                    width="small",
-                    help=METRICS[metric].name + ". “≥”: no measured point was outside the tolerance.",
+                    help=METRICS[metric].name
+                    + ". In brackets: the last share measured inside the tolerance, and the first "
+                    "outside. “≥”: no measured point was outside. “Line”: what a straight line says between points that are "
+                    "far apart.",
                 )
                 for metric in scores
             },
@@ -89,9 +92,7 @@ def _rows(plan: Plan, base: MeasureRequest, index: dict[str, MeasureRequest]) ->
         for metric in table.metrics:
             trace = traces.trace(metric, kind)
             if trace.shares:
-                edge = trace.within(traces.yard, margin(traces.yard))
-                sign = "≥ " if edge.status == "never outside" else ""
-                found[metric] = sign + fmt.percent(sweeps.reached(edge))
+                found[metric] = _cell(trace.within(traces.yard, margin(traces.yard)), len(trace.shares))
         if found:
             rows.append(
                 {
@@ -105,6 +106,19 @@ def _rows(plan: Plan, base: MeasureRequest, index: dict[str, MeasureRequest]) ->
                 | found
             )
     return rows
+
+
+def _cell(edge: Tolerance, points: int) -> str:
+    """`12.3% [10.0%–15.2%], 6 points`; with a wide bracket alone, because the number in it is a guess."""
+    share, counted = fmt.percent(sweeps.reached(edge)), f"{points} point" + ("" if points == 1 else "s")
+    if edge.status == "never outside":
+        return f"≥ {share}, {counted}"
+    if edge.status == "ends inside":
+        return f"not settled after {share}, {counted}"
+    bracket = f"{fmt.percent(edge.inside)}–{fmt.percent(edge.outside)}"
+    if edge.outside - edge.inside > sweeps.WIDE:
+        return f"{bracket} (line: {share}), {counted}"
+    return f"{share} [{bracket}], {counted}"
 
 
 def _marked(name: str, here: bool) -> str:

@@ -17,12 +17,13 @@ from headviz.ui.ablation import sweeping
 from headviz.ui.ablation.curve import ACROSS
 from headviz.ui.ablation.measurements import Measurements
 from headviz.ui.ablation.traces import Traces
-from headviz.ui.ablation.words import limit, margin
+from headviz.ui.ablation.words import limit, margin, reached_words
 
 READS = {
     "never outside": "at least: never outside",
-    "ends inside": "not settled: came back",
+    "ends inside": "not settled: left, came back",
     "not measured": "not measured",
+    "never inside": "outside at once",
 }
 
 
@@ -33,7 +34,7 @@ def panel(work: Measurements, table: ScoreTable) -> None:
     traces = Traces(work.plan, table, work.before)
     sweeping.progress()
     named = {kind: _named(traces, work, kind) for kind in work.plans}
-    end = sweeps.common_end([one for some in named.values() for one in some.values() if one.shares])
+    end = sweeps.common_end([one for some in named.values() for one in _with_a_rank(some, traces.yard)])
     ranked = {
         kind: sweeps.ranking(some, traces.yard, margin(traces.yard), end) for kind, some in named.items()
     }
@@ -59,6 +60,11 @@ def _named(traces: Traces, work: Measurements, kind: str) -> dict[str, Trace]:
     return {name: one for name, one in found.items() if one.shares}
 
 
+def _with_a_rank(named: dict[str, Trace], yard: Yardstick) -> list[Trace]:
+    why = sweeps.unranked(named, yard, margin(yard))
+    return [one for name, one in named.items() if not why[name]]
+
+
 def title(name: str) -> str:
     kind, _, metric = name.partition(":")
     if metric:
@@ -73,29 +79,42 @@ def _sentence(rows: list[dict[str, Any]], yard: Yardstick, kind: str, halves: st
         one = f"only {title(scores[0]['score'])} is" if scores else "no score is"
         return f"{place}{one} measured. Measure the whole curve of several to rank them."
     best, others = scores[0], scores[1:]
-    rest = ", ".join(f"{title(row['score'])} {_percent(row['second_within'])}" for row in others)
+    rest = ", ".join(f"{title(row['score'])} {_told(row)}" for row in others)
     drawn = next((row for row in rows if row["score"] == "uniform"), None)
-    rest += f", random heads {_percent(drawn['second_within'])}" if drawn is not None else ""
+    rest += f", random heads {_told(drawn)}" if drawn is not None else ""
     return (
         f"{place}**{title(best['score'])}** goes furthest on the first half of the {halves}, and on the second half "
-        f"confirms **{_percent(best['second_within'])}** within {limit(yard)} ({rest})."
+        f"confirms **{_confirmed(best)}** within {limit(yard)} ({rest})."
     )
 
 
-def _percent(within: float) -> str:
-    return fmt.percent(within / 100)
+def _confirmed(row: dict[str, Any]) -> str:
+    return reached_words(row["second_within"] / 100, row["second_status"], row["second_bracket"])
+
+
+def _told(row: dict[str, Any]) -> str:
+    return _confirmed(row) + (f", not ranked: {row['unranked']}" if row["unranked"] else "")
+
+
+def _reads(row: dict[str, Any]) -> str:
+    """What is not known of the halves' figures, and why there is no rank."""
+    said = [READS.get(row[f"{half}_status"], "") for half in sweeps.HALVES]
+    halves = [f"{number}: {one}" for number, one in zip(("1st", "2nd"), said, strict=True) if one]
+    words = halves if said[0] != said[1] else said[:1]
+    why = f"not ranked: {row['unranked']}" if row["unranked"] else ""
+    return "; ".join(one for one in (*words, why) if one)
 
 
 def _table(ranked: dict[str, list[dict[str, Any]]], yard: Yardstick, end: float, halves: str) -> None:
     rows = [
         {
-            "rank": number + 1,
+            "rank": None if row["unranked"] else number + 1,
             "score": title(row["score"]),
             "in their place": kind,
             "chosen": row["first_within"],
             "confirmed": row["second_within"],
             "all": row["share_within"],
-            "reads": "" if row["status"] == "crosses" else READS[row["status"]],
+            "reads": _reads(row),
             "bracket": _bracket(row),
             "area_chosen": row["first_area"] * yard.scale,
             "area_confirmed": row["second_area"] * yard.scale,
@@ -128,7 +147,9 @@ def _table(ranked: dict[str, list[dict[str, Any]]], yard: Yardstick, end: float,
             "all": st.column_config.NumberColumn("both", help="The same on both halves together.", **percent),
             "reads": st.column_config.TextColumn(
                 "reads",
-                help="“At least”: no measured point is outside the tolerance. “Not settled”: the curve left it and came back.",
+                help="What is not known of the numbers before. “At least”: no measured point is outside the tolerance. “Not settled”: "
+                "the curve left it and came back, and the number is the last share before it left. “Not ranked”: others go "
+                "further than this one was measured.",
             ),
             "bracket": st.column_config.TextColumn(
                 "bracket", help="Last share measured inside the tolerance, and first outside; on both halves."

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from headviz.analysis.bands import Thresholds
+from headviz.data.questions import MMLU_SUBJECTS
 from headviz.errors import BadInput
 from headviz.models.architectures import FAMILIES
-from headviz.types import BandsRequest, DataRef, Geometry, ModelRef, ScoreRequest
+from headviz.types import BandsRequest, DataRef, Geometry, ModelRef, QuestionsRef, ScoreRequest
+
+if TYPE_CHECKING:  # scipy takes half a second to import: only for who asks
+    from headviz.analysis.ablation import Plan
 
 _DATA_DEFAULTS = DataRef(corpus="", revision="")
 
@@ -72,6 +77,50 @@ def bands_command(request: BandsRequest, at: Thresholds, share: float, out: str 
         option = f"--{name.replace('_', '-')}"
         words += [option] if value is True else [option, str(value)]
     return " ".join(shlex.quote(word) for word in [*words, "--out", out])
+
+
+def ablate_command(plan: Plan, heads: str = "headviz-heads.json", out: str = "ablation.json") -> str:
+    """`python -m headviz ablate …` that gives the same numbers as `plan`. heads: the file of a set that no score chose.
+
+    Raises BadInput where heads are chosen on what the command line has no option for.
+    """
+    measured = plan.questions or plan.text
+    options = {"target": "loss" if plan.questions is None else plan.questions.source}
+    options |= _model_options(plan.model)
+    options |= _data_options(plan.text) if plan.questions is None else _question_options(plan.questions)
+    options |= {"chosen_on": "measured"} if plan.chosen_on == measured else _choosing_options(plan.chosen_on)
+    if plan.by_score:
+        options |= {"metric": plan.metric, "turned": plan.turned, "mode": plan.mode}
+        if plan.mode == "static":
+            options |= {"by": plan.by, "per_layer": plan.per_layer}
+        options |= {"share": plan.share} if plan.threshold is None else {"threshold": plan.threshold}
+    else:
+        options |= {"heads": heads}
+    options |= {"replace": plan.replace, "random_draws": plan.draws}
+    words = ["python", "-m", "headviz", "ablate", "--model", plan.model.name]
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        if value is not False:
+            words += [option] if value is True else [f"{option}={value}"]
+    return " ".join(shlex.quote(word) for word in [*words, "--out", out])
+
+
+def _question_options(asked: QuestionsRef) -> dict[str, object]:
+    options: dict[str, object] = {"questions": asked.revision} if asked.source == "own" else {}
+    if asked.subjects != MMLU_SUBJECTS:
+        options["subjects"] = ",".join(asked.subjects)
+    names = ("per_subject", "seed", "half", "shots", "scoring", "chat", "bos")
+    return options | {name: getattr(asked, name) for name in names}
+
+
+def _choosing_options(place: DataRef | QuestionsRef) -> dict[str, object]:
+    if isinstance(place, QuestionsRef) or place.corpus in ("own", "hub"):
+        raise BadInput(
+            "The command line chooses heads on a corpus of headviz or on the very inputs that are measured, and this view on "
+            "something else: there is no command for it."
+        )
+    names = ("part", "inputs", "tokens", "seed", "bos", "chat")
+    return {"chosen_on": place.corpus} | {f"chosen_{name}": getattr(place, name) for name in names}
 
 
 def python_code(request: ScoreRequest, metric: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from headviz.commands.common import (
     read_bytes,
 )
 from headviz.errors import BadInput
-from headviz.types import DataRef, QuestionsRef
+from headviz.types import BOS_POLICIES, DataRef, QuestionsRef
 
 if TYPE_CHECKING:  # scipy takes half a second to import: only for who asks
     from headviz.analysis.ablation import Plan
@@ -34,7 +35,9 @@ _OF_QUESTIONS = (
     "--questions", "--subjects", "--per-subject", "--half", "--shots", "--scoring", "--per-question",
 )  # fmt: skip
 _OF_SCORE = ("--metric", "--mode", "--by", "--per-layer", "--turned", "--share", "--threshold")
-_OF_CHOOSING = ("--chosen-part", "--chosen-inputs", "--chosen-tokens")
+_OF_CHOOSING = (
+    "--chosen-part", "--chosen-inputs", "--chosen-tokens", "--chosen-seed", "--chosen-bos", "--chosen-chat",
+)  # fmt: skip
 
 
 def options(to: argparse.ArgumentParser) -> None:
@@ -75,10 +78,17 @@ def _where(add) -> None:
     add("--chosen-part", default="train", help="its part (default train: apart from what is measured)")
     add("--chosen-inputs", type=int, default=16, help="how many of its inputs (default 16)")
     add("--chosen-tokens", type=int, default=512, help="tokens of each, BOS included (default 512)")
+    add("--chosen-seed", type=int, default=0, help="draws which inputs are taken (default 0)")
+    add("--chosen-bos", choices=BOS_POLICIES, default="tokenizer", help="their BOS token, as --bos")
+    add("--chosen-chat", nargs=0, default=False, help="wrap each of them in the model's chat template")
 
 
 def _questions(add) -> None:
-    add("--questions", metavar="FILE", help="with --target own: jsonl or csv with question, choices, answer")
+    add(
+        "--questions",
+        metavar="FILE",
+        help="with --target own: jsonl or csv with question, choices, answer; or the sha256 of kept ones",
+    )
     add("--subjects", default="", help="comma-separated; default all")
     add("--per-subject", type=int, default=0, help="questions a subject; 0 takes all")
     add(
@@ -159,6 +169,9 @@ def _chosen_on(args: argparse.Namespace, measured: DataRef | QuestionsRef) -> Da
             part=args.chosen_part,
             inputs=args.chosen_inputs,
             tokens=args.chosen_tokens,
+            seed=args.chosen_seed,
+            bos=args.chosen_bos,
+            chat=args.chosen_chat,
             settings=settings(),
         )
     if isinstance(measured, QuestionsRef) and args.replace == "mean":
@@ -179,8 +192,11 @@ def _asked(args: argparse.Namespace) -> QuestionsRef:
             raise BadInput(
                 "--target own needs --questions FILE: jsonl or csv with question, choices and answer."
             )
-        name = Path(args.questions).name
-        revision = questions.import_questions(read_bytes(args.questions), name, settings())
+        path = Path(args.questions)
+        if re.fullmatch(r"[0-9a-f]{64}", args.questions) and not path.exists():
+            revision = args.questions  # kept already
+        else:
+            revision = questions.import_questions(read_bytes(args.questions), path.name, settings())
     return questions.resolve_questions(
         args.target,
         subjects=tuple(name.strip() for name in args.subjects.split(",") if name.strip()),

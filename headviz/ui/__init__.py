@@ -5,7 +5,6 @@ parts.py      page head, the computed sentence, charts, provenance
 answers.py    requests: nothing yet, working, failed, done
 threshold.py  which score and how strict: controls over a map, and the sentence they give
 one_head.py   picking a head, its scores in depth, what it attends to
-measurements.py  of an ablation: what is measured, what is wanted, and the sentence it gives
 take_away.py  downloads and "show the code"
 """
 

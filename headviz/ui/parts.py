@@ -141,13 +141,17 @@ def measured_text(result: QuestionScores | TextLosses) -> str:
     made = result.provenance
     model = made.request["model"]
     if isinstance(result, TextLosses):
-        what = f"{len(result.loss)} inputs of {len(set(result.cluster.tolist()))} documents"
+        what = f"{_several(len(result.loss), 'input')} of {_several(len(set(result.cluster.tolist())), 'document')}"
     else:
-        what = f"{len(result.answer):,} questions in {len(result.subjects)} subjects"
+        what = f"{_several(len(result.answer), 'question')} in {_several(len(result.subjects), 'subject')}"
     return (
         f"{model['name']}@{model['revision'][:7]} · {model['dtype']} · {what} · {fmt.duration(made.seconds)} a run · "
         f"{made.device}, {made.threads} threads · request {made.digest[:12]}"
     )
+
+
+def _several(count: int, what: str) -> str:
+    return f"{count:,} {what}" + ("" if count == 1 else "s")
 
 
 def token_strip(

@@ -1,13 +1,23 @@
 """The ablation page over stored measurements: the sentence, the table and the curve are what was measured."""
 
 import dataclasses
+import shlex
 
 import numpy as np
+import pytest
 
+from headviz import recipes
 from headviz.analysis import ablation
 from headviz.analysis.choose import random_sets
+from headviz.cli import parser
+from headviz.commands.plan import plan_of
+from headviz.data import questions
+from headviz.errors import BadInput
 from headviz.jobs import local
 from headviz.jobs.kinds import job_digest
+from headviz.settings import settings
+from headviz.types import DataRef
+from headviz.ui.ablation.subjects import shown
 from tests.pages import conftest
 from tests.pages.conftest import figure, losses, open_page, put, said
 
@@ -95,6 +105,63 @@ def test_the_quiz_is_a_target(plan, table, no_worker):
     app = open_page(target="quiz")
     assert not app.exception
     assert len(local.list_jobs()) == 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"mode": "per-input", "threshold": -0.25},
+        {"turned": True, "by": "group", "per_layer": True, "share": 0.125},
+        {"chosen": "measured"},
+        {"target": "quiz"},
+        {"seed": 3, "chat": True, "bos": "always"},
+        {"heads": ((3, 7),)},
+    ],
+)
+def test_the_command_line_stands_for_the_same_plan(plan, change):
+    changes = dict(change)
+    if changes.pop("chosen", ""):
+        changes["chosen_on"] = plan.text
+    if changes.pop("target", ""):
+        found = questions.resolve_questions("quiz", per_subject=2, scoring="text", settings=settings())
+        changes |= {"questions": found, "text": None}
+    cut = {name: changes.pop(name) for name in ("seed", "chat", "bos") if name in changes}
+    if cut:
+        changes["chosen_on"] = dataclasses.replace(plan.chosen_on, **cut)
+        changes["text"] = dataclasses.replace(plan.text, **cut)
+    wanted = dataclasses.replace(plan, **changes)
+    words = shlex.split(recipes.ablate_command(wanted))
+    args = parser().parse_args(words[3:])
+    assert args.heads == ("headviz-heads.json" if wanted.heads else None)
+    read = dataclasses.replace(plan_of(args, args.share), heads=wanted.heads)
+    if not (wanted.by_score and wanted.threshold is None):
+        read = dataclasses.replace(read, share=wanted.share)
+    assert read == wanted
+
+
+def test_what_the_command_line_cannot_choose_on_gets_a_sentence(plan):
+    own = DataRef(corpus="own", revision="0" * 64, part="all")
+    with pytest.raises(BadInput, match="there is no command for it"):
+        recipes.ablate_command(dataclasses.replace(plan, chosen_on=own))
+
+
+def test_subjects_stand_in_percent_with_intervals(plan, table, no_worker):
+    app = open_page(look="subjects")
+    assert not app.exception
+    assert "Choose the quiz, MMLU or your own questions" in said(app)
+    row = {
+        "subject": "high_school",
+        "n": 40,
+        "baseline": 0.75,
+        "ablated": 0.5,
+        "change": -0.25,
+        "low": -0.4,
+        "high": -0.1,
+    }
+    told = shown(row | {"lost": 12, "gained": 2, "p": 0.01, "p_holm": 0.02})
+    assert (told["Subject"], told["Before"], told["Change, points"]) == ("high school", "75.0%", -25)
+    assert told["95% interval"] == "[−40.0, −10.0]"
 
 
 def test_mmlu_that_is_not_here_gets_a_sentence(plan, table, no_worker):

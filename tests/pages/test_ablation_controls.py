@@ -328,7 +328,7 @@ def test_own_questions_are_asked_for_and_then_used(plan, no_worker):
     next(b for b in app.button if b.label == "Use these questions").click().run()
     assert not app.error
     assert {request.questions.subjects for request in measured()} == {("sums",)}
-    assert "4 questions in 1 subjects" in said(app)
+    assert "4 questions in 1 subject:" in said(app)
 
 
 @pytest.mark.parametrize(

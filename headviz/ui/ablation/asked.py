@@ -117,4 +117,5 @@ def _summary(revision: str) -> str:
         items = questions.read_questions(asked, settings(), Silent()).items
     except HeadvizError as error:
         return str(error)
-    return f"{len(items):,} questions in {len(asked.subjects)} subjects: “{items[0].question.strip()[:80]} …”"
+    many, several = ("" if len(some) == 1 else "s" for some in (items, asked.subjects))
+    return f"{len(items):,} question{many} in {len(asked.subjects)} subject{several}: “{items[0].question.strip()[:80]} …”"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from headviz import recipes
 from headviz.analysis import ablation
 from headviz.analysis.choose import savings
 from headviz.analysis.metrics import METRICS
@@ -12,6 +13,7 @@ from headviz.analysis.published import SOURCE, differs, published_row
 from headviz.analysis.yardsticks import YARDSTICKS
 from headviz.charts import fmt
 from headviz.data import corpora
+from headviz.errors import BadInput
 from headviz.types import QuestionsRef
 from headviz.ui.ablation.hand import HAND
 from headviz.ui.ablation.measurements import RANDOM, Measurements, change_words
@@ -43,6 +45,21 @@ def costs(work: Measurements) -> None:
     else:
         sets_of_inputs(work, work.report("zero"))
     published(work)
+    with st.popover("As a command", help="The same measurement on the command line, as JSON."):
+        command(work)
+
+
+def command(work: Measurements) -> None:
+    """What gives the same numbers without the page."""
+    try:
+        st.code(recipes.ablate_command(work.plan), language="bash", wrap_lines=True)
+    except BadInput as error:
+        st.caption(str(error))
+        return
+    if work.plan.heads is not None:
+        st.caption("`headviz-heads.json` is the head set under “Take it away”.")
+    if work.static:
+        st.caption("With `--replace=mean` for each head's mean in its place.")
 
 
 def at_chance(work: Measurements) -> None:

@@ -56,7 +56,7 @@ def mass_by_slope(
     """
     shown = [cloud for cloud in clouds if axis == "index" or cloud.slopes is not None]
     figure = frame.start(
-        theme, 430, left=56, right=16, top=66, bottom=46, note=provenance, chars=frame.fitting(width)
+        theme, 430, left=56, right=16, top=84, bottom=46, note=provenance, chars=frame.fitting(width)
     )
     for level in levels:
         _level(figure, level, axis, clouds[0].slopes, theme)
@@ -72,13 +72,13 @@ def mass_by_slope(
         )
     _thresholds(figure, lines, theme)
     _key(figure, shown, levels, theme)
-    title = "log2 of the slope (nats a token): steep left, shallow right" if axis == "slope" else "head index"
+    title = "log2 of slope, nats a token; shallow right" if axis == "slope" else "head index"
     across = frame.axis(theme, title, fixedrange=True)
     if axis == "slope":
         across["autorange"] = "reversed"
     figure.update_layout(
         xaxis=across,
-        yaxis=frame.axis(theme, "attention on the first token", range=[-0.02, 1.02], fixedrange=True),
+        yaxis=frame.axis(theme, "attention on the first token", range=[-0.04, 1.04], fixedrange=True),
     )
     if not shown:
         frame.nothing(figure, "no model here has slopes", theme)
@@ -181,5 +181,6 @@ def _key(figure, shown: Sequence[Cloud], levels: Sequence[Level], theme: str) ->
         for level in levels
     )
     font = {"size": 13, "color": p.text}
-    frame.label(figure, f"{models}   {layers}", theme, yshift=26, xshift=-46, name="key", font=font)
+    frame.label(figure, models, theme, yshift=44, xshift=-46, name="key", font=font)
+    frame.label(figure, layers, theme, yshift=25, xshift=-46, name="layers")
     frame.label(figure, grey, theme, yshift=6, xshift=-46, name="levels")

@@ -1,5 +1,6 @@
 """The bands page over a stored measurement: map, scatter, sentence, thresholds, panels, downloads."""
 
+import base64
 import csv
 import dataclasses
 import io
@@ -166,6 +167,7 @@ def test_a_band_at_no_index_is_said_and_a_model_without_slopes_says_so(home, no_
     assert not app.exception
     assert "No head index is collapsed" in app.markdown[0].value
     assert "no ALiBi slopes" in said(app)
+    assert "even attention, 64 tokens" in [trace["name"] for trace in figure(app, "by_slope")["data"]]
     assert "head index" in json.dumps(figure(app, "by_slope")["layout"]["xaxis"]["title"])
 
 
@@ -279,3 +281,33 @@ def test_words_of_a_band_name_its_gaps():
     assert "H09 to H15 collapsed in more than 30.0% of the layers (without H11)" in words.band_words(
         work_of(bands, request=object()).band
     )
+
+
+def test_models_with_other_head_counts_align_on_the_slope_and_not_on_the_index(
+    measured, no_worker, monkeypatch
+):
+    other = dataclasses.replace(measured, model=dataclasses.replace(measured.model, name="thirty-two"))
+    wide = [(layer, head) for layer in range(1, 5) for head in range(19, 32)]
+    answer(other, fake_bands(wide, heads=32))
+    monkeypatch.setattr("headviz.ui.bands.others._found", lambda name, dtype: other.model)
+    monkeypatch.setattr("headviz.models.catalog.context_length", lambda *_: None)
+    edges = {}
+    for order in ("slope", "index"):
+        app = open_page(overlaid="thirty-two", order=order)
+        assert not app.exception
+        drawn = {trace["name"]: trace for trace in figure(app, "by_slope")["data"]}
+        names = [name for name in drawn if name in ("SmolLM2-135M-Instruct", "thirty-two")]
+        assert len(names) == 2
+        places = [
+            [x for x, y in zip(numbers(drawn[name]["x"]), numbers(drawn[name]["y"]), strict=True) if y > 0.5]
+            for name in names
+        ]
+        edges[order] = [(max if order == "slope" else min)(some) for some in places]
+    assert edges == {"slope": [-5.0, -5.0], "index": [9, 19]}
+
+
+def numbers(packed):
+    """plotly writes arrays as base64 where it can."""
+    if isinstance(packed, dict):
+        return np.frombuffer(base64.b64decode(packed["bdata"]), np.dtype(packed["dtype"])).tolist()
+    return packed

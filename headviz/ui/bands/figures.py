@@ -67,7 +67,7 @@ def draw_scatter(work: Work) -> None:
             theme=ui.theme(),
             selected=work.picked(),
             provenance=" · ".join([note(work), *(name for name in every if name != name_of(work.request))]),
-            width=400,
+            width=300,
         ),
         key="by_slope",
         on_select=lambda: clicked("by_slope"),
@@ -81,7 +81,7 @@ def draw_scatter(work: Work) -> None:
             f"Without ALiBi slopes, so not on this axis: {', '.join(bare)}. Order by index shows them."
         )
     st.caption(
-        "Grey line: the mass a head would have from its slope alone. Dotted, with the range of its draws: a head with fresh random "
+        f"Grey line: the mass {'of even attention' if work.slopes is None else 'a head would have from its slope alone'}. Dotted, with the range of its draws: a head with fresh random "
         "weights and no training (inputs drawn with correlation 0.5), which looks awake already."
         + (
             ""

@@ -37,7 +37,7 @@ def panel(work: Work) -> None:
     left, right = st.columns([5, 3], gap="medium")
     with left:
         ui.chart(
-            by_length(points, theme=ui.theme(), width=560, provenance=_note(work)),
+            by_length(points, theme=ui.theme(), width=440, provenance=_note(work)),
             key="by_length",
             name="headviz-collapse-by-length",
             alt="Collapsed heads and the edge of the band against the length of the texts",

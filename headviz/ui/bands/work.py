@@ -126,7 +126,8 @@ def levels(work: Work) -> list[Level]:
         by = np.array(sorted(set(work.slopes)))
         drawn = by[np.unique(np.linspace(0, len(by) - 1, RANDOM_SLOPES).round().astype(int))]
     null = np.array([counted(null_mass(float(m), T), T, work.later) for m in slopes])
-    found = [Level(name=f"slope alone, {T} tokens", slopes=slopes, mass=null)]
+    what = "even attention" if work.slopes is None else "slope alone"
+    found = [Level(name=f"{what}, {T:,} tokens", slopes=slopes, mass=null)]
     if T <= RANDOM_TOKENS:
         shape = work.geometry
         raw = _random(tuple(map(float, drawn)), T, shape.hidden, shape.head_dim)

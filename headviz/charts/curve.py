@@ -5,6 +5,7 @@ What stands in for a head's output, zero or its mean, has a panel of its own; bo
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import plotly.graph_objects as go
@@ -17,6 +18,7 @@ from headviz.charts.curve_lines import (
     Draw,
     Line,
     Point,
+    draw_own,
     draw_points,
     draw_random,
     draw_score,
@@ -36,6 +38,9 @@ def cost_curve(
     tolerance: float | None = None,
     now: float | None = None,
     lines: Sequence[Line] = (),
+    own: Sequence[Point] = (),
+    own_name: str = "this set",
+    until: float = 1.0,
     across: str = "share of heads off",
     theme: str = "light",
     provenance: str = "",
@@ -43,11 +48,18 @@ def cost_curve(
     """Change against share of heads off, a panel a replacement that has points; nothing off costs nothing.
 
     unit: of the change; what: the axis title; tolerance: the change that is still accepted, dashed; now: the share that
-    the page shows, marked; lines: other curves, drawn into every panel of their replacement. Random heads are grey: mean and
-    range over the draws, and the draws themselves where they are fewer than twenty.
+    the page shows, marked; lines: other curves, drawn into every panel of their replacement; own: the set that the page shows,
+    where no score chose it, and own_name: what to call it; until: the share at which the axis ends, unless `now` or `own` lies
+    further, what lies beyond is not drawn. Random heads are grey: mean and range over the draws, and the draws themselves
+    where they are fewer than twenty.
     """
-    shown = [r for r in REPLACEMENTS if any(q.replace == r for q in (*points, *draws, *lines))] or ["zero"]
-    shares = [q.share for q in (*points, *draws)] + [share for one in lines for share in one.shares]
+    until = max([until, now or 0.0, *(q.share for q in own)])
+    points, draws = ([q for q in some if q.share <= until] for some in (points, draws))
+    lines = [one for line in lines if (one := _until(line, until)).shares]
+    shown = [r for r in REPLACEMENTS if any(q.replace == r for q in (*points, *draws, *lines, *own))] or [
+        "zero"
+    ]
+    shares = [q.share for q in (*points, *draws, *own)] + [share for one in lines for share in one.shares]
     most = max([0.05, *shares, now or 0.0])
     figure = _panels(shown, theme, f"{what}, {unit}", across, most, provenance)
     p = frame.palette(theme)
@@ -60,6 +72,7 @@ def cost_curve(
             if one.replace == replace:
                 draw_score(figure, one, theme, unit, axes, first=number == 0)
         draw_points(figure, [q for q in points if q.replace == replace], replace, theme, unit, axes)
+        draw_own(figure, [q for q in own if q.replace == replace], own_name, p, unit, axes, first=number == 0)
         _guides(figure, tolerance, now, unit, p, axes, first=number == 0)
     _fit_legend(figure)
     return figure
@@ -71,6 +84,7 @@ def score_curves(
     unit: str,
     what: str,
     tolerance: float | None = None,
+    until: float = 1.0,
     across: str = "share of heads off",
     theme: str = "light",
     provenance: str = "",
@@ -82,6 +96,7 @@ def score_curves(
         unit=unit,
         what=what,
         tolerance=tolerance,
+        until=until,
         across=across,
         theme=theme,
         provenance=provenance,
@@ -89,6 +104,12 @@ def score_curves(
 
 
 # ---------------------------------------------------------------------------------------------------- the frame
+
+
+def _until(line: Line, until: float) -> Line:
+    kept = [i for i, share in enumerate(line.shares) if share <= until]
+    some = {name: tuple(getattr(line, name)[i] for i in kept) for name in ("shares", "changes")}
+    return dataclasses.replace(line, **some)
 
 
 def _axes(number: int) -> dict[str, str]:

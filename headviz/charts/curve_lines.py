@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 
 import plotly.graph_objects as go
 
@@ -19,6 +20,7 @@ RANDOM = {
     "layer_matched": ("random, layer by layer", "square-open", "dash"),
 }
 FEW = 20  # draws below this are shown one by one
+NEIGHBOURS = 0.075  # of the heads: random draws are joined by a line no further than this, half as far again as a grid step
 
 #: first word of a score's id → (colour on light, colour on dark, marker symbol): the same on every chart
 SCORES = {
@@ -67,6 +69,16 @@ class Line:
     dashed: bool = False
 
 
+def joined(shares: Sequence[float], *columns: Sequence) -> tuple[list, ...]:
+    """Shares (P,), sorted, and columns of theirs, with a None between neighbours that are too far apart for a line."""
+    rows: list[tuple] = []
+    for row in zip(shares, *columns, strict=True):
+        if rows and row[0] - rows[-1][0] > NEIGHBOURS:
+            rows.append((None,) * len(row))
+        rows.append(row)
+    return tuple(map(list, zip(*rows, strict=True)))
+
+
 def score_look(score: str, theme: str) -> dict[str, str]:
     """Colour, dash and marker of a score's line; grey for random heads and for names that are no score."""
     base, _, form = score.partition("_")
@@ -107,6 +119,34 @@ def draw_points(
     )
 
 
+def draw_own(
+    figure: go.Figure, points: Sequence[Point], name: str, p: Palette, unit: str, axes: dict, *, first: bool
+) -> None:
+    """A set that no score of the curve chose: a star of its own, on no line."""
+    if not points:
+        return
+    figure.add_scatter(
+        x=[q.share for q in points],
+        y=[q.change for q in points],
+        error_y={
+            "type": "data",
+            "symmetric": False,
+            "array": [q.high - q.change for q in points],
+            "arrayminus": [q.change - q.low for q in points],
+            "thickness": 1.2,
+            "width": 3,
+        },
+        mode="markers",
+        marker={"color": p.accent, "symbol": "star", "size": 13},
+        text=[f"{escape(name)}<br>{_hover(q, unit)}" for q in points],
+        hovertemplate="%{text}<extra></extra>",
+        name=escape(name),
+        legendgroup="own",
+        showlegend=first,
+        **axes,
+    )
+
+
 def _hover(q: Point, unit: str) -> str:
     heads = (
         f"{q.heads} heads, {fmt.percent(q.share)}"
@@ -122,13 +162,16 @@ def draw_score(figure: go.Figure, one: Line, theme: str, unit: str, axes: dict, 
     shares, changes = [one.shares[i] for i in order], [one.changes[i] for i in order]
     if not shares or shares[0] > 1e-5:
         shares, changes = [0.0, *shares], [0.0, *changes]
+    text = [f"{fmt.percent(x)} off: {fmt.signed(y)} {unit}" for x, y in zip(shares, changes, strict=True)]
+    if one.score.startswith(tuple(RANDOM)):
+        shares, changes, text = joined(shares, changes, text)
     figure.add_scatter(
         x=shares,
         y=changes,
         mode="lines+markers",
         line={"color": look["color"], "width": 2, "dash": "dash" if one.dashed else look["dash"]},
         marker={"color": look["color"], "symbol": look["symbol"], "size": 7},
-        text=[f"{fmt.percent(x)} off: {fmt.signed(y)} {unit}" for x, y in zip(shares, changes, strict=True)],
+        text=text,
         hovertemplate=f"{one.name}<br>%{{text}}<extra></extra>",
         name=one.name,
         legendgroup=one.name,
@@ -140,39 +183,36 @@ def draw_score(figure: go.Figure, one: Line, theme: str, unit: str, axes: dict, 
 def draw_random(
     figure: go.Figure, draws: Sequence[Draw], kind: str, p: Palette, unit: str, axes: dict, *, first: bool
 ) -> None:
-    """Mean and range over the draws at each share, and single draws where they are few."""
+    """Mean and range over the draws at each share, and single draws where they are few. Between shares that are far apart
+    nothing is drawn: nothing was measured there."""
     if not draws:
         return
     name, symbol, dash = RANDOM[kind]
     there: dict[float, list[float]] = {}
     for draw in sorted(draws, key=lambda d: d.share):
         there.setdefault(draw.share, []).append(draw.change)
-    shares = [0.0, *there]
-    ends = [(0.0, 0.0), *((min(some), max(some)) for some in there.values())]
-    figure.add_scatter(
-        x=shares + shares[::-1],
-        y=[high for _, high in ends] + [low for low, _ in ends][::-1],
-        fill="toself",
-        fillcolor=p.shade,
-        mode="lines",
-        line={"width": 0, "color": p.null},
-        hoverinfo="skip",
-        showlegend=False,
-        name=f"{name}: range",
-        **axes,
+    means = {share: sum(some) / len(some) for share, some in there.items()}
+    text = [
+        f"{name}, mean of {len(some)}<br>{fmt.percent(share)} off: {fmt.signed(means[share])} {unit}, "
+        f"from {fmt.signed(min(some))} to {fmt.signed(max(some))}"
+        for share, some in there.items()
+    ]
+    x, y, up, down, text = joined(
+        [0.0, *there],
+        [0.0, *means.values()],
+        [0.0, *(max(some) - means[share] for share, some in there.items())],
+        [0.0, *(means[share] - min(some) for share, some in there.items())],
+        ["nothing off", *text],
     )
-    means = [sum(some) / len(some) for some in there.values()]
     figure.add_scatter(
-        x=shares,
-        y=[0.0, *means],
+        x=x,
+        y=y,
+        error_y={"type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": 3, "width": 0,
+                 "color": p.shade},
         mode="lines+markers",
         line={"color": p.null, "width": 1.5, "dash": dash},
         marker={"color": p.null, "symbol": symbol, "size": 8, "line": {"width": 1.5}},
-        text=["nothing off", *(
-            f"{name}, mean of {len(some)}<br>{fmt.percent(share)} off: {fmt.signed(mean)} {unit}, "
-            f"from {fmt.signed(min(some))} to {fmt.signed(max(some))}"
-            for (share, some), mean in zip(there.items(), means, strict=True)
-        )],
+        text=text,
         hovertemplate="%{text}<extra></extra>",
         name=name,
         legendgroup=name,

@@ -115,9 +115,36 @@ def test_random_heads_stand_at_every_share_where_they_were_measured(plan, table,
             for number, one in enumerate(several):
                 put(one, (2 if kind == "uniform" else 1) * share + 0.01 * number)
     drawn = {t["name"]: t for t in figure(open_page(), "curve")["data"] if t["name"].startswith("random")}
-    np.testing.assert_allclose(drawn["random heads"]["x"], [0, 0.1, 0.3])
-    np.testing.assert_allclose(drawn["random heads"]["y"], [0, 0.21, 0.61], atol=1e-9)
-    np.testing.assert_allclose(drawn["random, layer by layer"]["y"], [0, 0.11, 0.31], atol=1e-9)
+    assert drawn["random heads"]["x"] == pytest.approx([0, None, 0.1, None, 0.3]), (
+        "no line across what is not measured"
+    )
+    assert drawn["random heads"]["y"] == pytest.approx([0, None, 0.21, None, 0.61])
+    assert drawn["random, layer by layer"]["y"] == pytest.approx([0, None, 0.11, None, 0.31])
+
+
+def test_a_set_by_hand_stands_apart_from_the_curve_of_the_score(plan, table, no_worker):
+    measure(plan, table, lambda share: share)
+    heads = ((0, 1), (2, 3), (4, 5))
+    for kind in ("zero", "mean"):
+        here = dataclasses.replace(plan, replace=kind, heads=heads)
+        put(ablation.measuring(here, ablation.chosen(here, table)), 0.7)
+    app = open_page(pick="hand", picked="0:1;2:3;4:5")
+    assert "Heads chosen by **AHON (LN)**, not this set, by hand" in said(app)
+    drawn = figure(app, "curve")["data"]
+    stars = [t for t in drawn if t["name"] == "this set, by hand"]
+    assert [(t["x"], t["y"]) for t in stars] == [([3 / TOTAL], pytest.approx([0.7]))] * 2
+    assert len(next(t for t in drawn if t["name"] == "replaced by zero")["x"]) == 5
+    assert not [t for t in figure(open_page(), "curve")["data"] if t["name"].startswith("this set")]
+
+
+def test_a_visit_at_all_heads_does_not_stretch_the_axis(plan, table, no_worker):
+    measure(plan, table, lambda share: share, shares=(0.1, 0.3, 1.0))
+    app = open_page()
+    assert figure(app, "curve")["layout"]["xaxis"]["range"][1] < 0.4
+    assert "Measured up to 100%; beyond 35.0% nothing is drawn" in said(app)
+    wide = open_page(wide="true")
+    assert figure(wide, "curve")["layout"]["xaxis"]["range"][1] > 1
+    assert "nothing is drawn" not in said(wide)
 
 
 def test_the_papers_rule_has_a_curve_of_its_own(plan, table, no_worker):

@@ -1,5 +1,7 @@
 """The cost curve: what is drawn is what was measured."""
 
+import pytest
+
 from headviz.charts.curve import Draw, Line, Point, cost_curve, score_curves, score_look
 
 POINTS = [
@@ -48,15 +50,48 @@ def test_random_draws_are_grey_with_mean_and_range():
     figure = cost_curve(POINTS, DRAWS, **SAID)
     there = named(figure)
     mean = there["random heads"]
-    assert (list(mean.x), list(mean.y)) == ([0.0, 0.2], [0.0, 1.0])
-    assert "mean of 2" in mean.text[1]
-    assert "+0.900 to +1.10" in mean.text[1]
-    band = there["random heads: range"]
-    assert list(zip(band.x, band.y, strict=True)) == [(0.0, 0.0), (0.2, 1.1), (0.2, 0.9), (0.0, 0.0)]
+    assert (list(mean.x), list(mean.y)) == ([0.0, None, 0.2], [0.0, None, 1.0]), (
+        "no line where nothing is known"
+    )
+    assert "mean of 2" in mean.text[2]
+    assert "+0.900 to +1.10" in mean.text[2]
+    assert (mean.error_y.array[2], mean.error_y.arrayminus[2]) == pytest.approx((0.1, 0.1))
     assert list(there["random heads: draws"].y) == [1.1, 0.9]
     assert there["random, layer by layer"].marker.symbol == "square-open"
     assert mean.marker.symbol == "circle-open"
     assert "random, layer by layer: draws" not in there, "one draw is its own mean"
+
+
+def test_random_heads_are_joined_between_neighbours_only():
+    draws = [Draw(share=x, change=x, kind="uniform", replace="zero") for x in (0.05, 0.1, 0.3)]
+    assert list(named(cost_curve([], draws, **SAID))["random heads"].x) == [0.0, 0.05, 0.1, None, 0.3]
+    lines = [
+        Line(name=score, score=score, replace="zero", shares=(0.05, 0.3), changes=(0.1, 0.2))
+        for score in ("uniform", "layer_matched:awft", "awft")
+    ]
+    drawn = named(score_curves(lines, **SAID))
+    assert list(drawn["uniform"].x) == list(drawn["layer_matched:awft"].x) == [0.0, 0.05, None, 0.3]
+    assert list(drawn["awft"].x) == [0.0, 0.05, 0.3]
+
+
+def test_the_axis_ends_where_it_is_told():
+    far = Point(share=1.0, change=7.0, low=6.9, high=7.1, heads=270, replace="zero")
+    figure = cost_curve([*POINTS, far], DRAWS, until=0.35, **SAID)
+    assert max(named(figure)["replaced by zero"].x) == 0.2
+    assert figure.layout.xaxis.range[1] < 0.35
+    whole = cost_curve([*POINTS, far], DRAWS, now=1.0, until=0.35, **SAID)
+    assert max(named(whole)["replaced by zero"].x) == 1.0, "what the page shows is always on it"
+    (short,) = score_curves([line("awft")], until=0.15, **SAID).data
+    assert list(short.x) == [0.0, 0.1]
+
+
+def test_a_set_of_ones_own_is_a_star_with_its_name():
+    own = Point(share=0.4, change=0.5, low=0.4, high=0.6, heads=108, replace="zero")
+    figure = cost_curve(POINTS, own=[own], own_name="this set, <b>.json", until=0.35, **SAID)
+    star = named(figure)["this set, &lt;b&gt;.json"]
+    assert (list(star.x), list(star.y), star.mode, star.marker.symbol) == ([0.4], [0.5], "markers", "star")
+    assert "108 heads" in star.text[0]
+    assert figure.layout.xaxis.range[1] > 0.4
 
 
 def test_twenty_draws_are_a_band_and_no_dots():

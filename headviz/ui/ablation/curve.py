@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import streamlit as st
 
 from headviz import ui
 from headviz.analysis import ablation, sweeps
+from headviz.analysis.metrics import METRICS
+from headviz.analysis.sweeps import GRID
 from headviz.analysis.tolerance import Tolerance
 from headviz.charts import curve, fmt
 from headviz.types import ScoreTable
 from headviz.ui.ablation import overlay, sweeping
+from headviz.ui.ablation.controls import USUAL
 from headviz.ui.ablation.measurements import Measurements
 from headviz.ui.ablation.traces import Traces
 from headviz.ui.ablation.words import chance_words, margin, share_words
@@ -47,7 +52,13 @@ def _words(traces: Traces, work: Measurements, edges: dict[str, Tolerance | None
     said = "; ".join(
         f"{curve.PLACES[kind]}: {share_words(edge, traces.yard)}" for kind, edge in edges.items()
     )
-    st.markdown(f"With {said}.")
+    symbol, plan = METRICS[work.plan.metric].symbol, work.plan
+    apart = (
+        ""
+        if plan.by_score or not work.off.heads
+        else f", not this set, {plan.origin}, which is the star in the figure"
+    )
+    st.markdown(f"Heads chosen by **{symbol}**{apart}. With {said}.")
     st.caption(
         "Straight lines between measured points, last crossing, as in the paper; the points are estimates, and their 95% "
         "intervals are in the figure."
@@ -58,6 +69,8 @@ def _draw(traces: Traces, work: Measurements, published: tuple[curve.Line, ...])
     yard = traces.yard
     points = [one for kind in work.plans for one in traces.points(work.plan.metric, kind)]
     draws = [one for kind in work.plans for one in traces.draws(work.plan.metric, kind)]
+    by_score = work.plan.by_score or not work.off.heads
+    own = [] if by_score else [one for kind in work.plans for one in traces.own(work.off, kind)]
     allowed = ui.value(yard.tolerance)
     share = work.off.share if work.plan.mode == "static" else None
     figure = curve.cost_curve(
@@ -67,12 +80,31 @@ def _draw(traces: Traces, work: Measurements, published: tuple[curve.Line, ...])
         what=yard.what,
         tolerance=allowed if yard.worse == "higher" else -allowed,
         now=share,
+        own=own,
+        own_name=f"this set, {work.plan.origin}",
+        until=until(),
         lines=published if overlay.fits(traces) else (),
         across=ACROSS[work.plan.mode],
         theme=ui.theme(),
         provenance=ui.measured_text(work.before),
     )
     ui.chart(figure, key="curve", name=f"headviz-cost-{work.plan.metric}")
+    say_beyond([q.share for q in (*points, *draws)], max(share or 0.0, until()))
+
+
+def until() -> float:
+    """The share at which axes end: where the slider does, and a step of the whole curve more, because what is off under the
+    paper's rule is more or less than was asked for."""
+    return 1.0 if ui.value("wide") else USUAL / 100 + GRID[0]
+
+
+def say_beyond(shares: Iterable[float], end: float) -> None:
+    """That some points are not drawn, where that is so."""
+    if beyond := {share for share in shares if share > end}:
+        st.caption(
+            f"Measured up to {fmt.percent(max(beyond))}; beyond {fmt.percent(end)} nothing is drawn unless the slider goes to "
+            "100%."
+        )
 
 
 # ---------------------------------------------------------------------------------------------- measuring more

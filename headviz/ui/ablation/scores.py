@@ -14,7 +14,7 @@ from headviz.analysis.yardsticks import Yardstick
 from headviz.charts import curve, fmt
 from headviz.types import ScoreTable
 from headviz.ui.ablation import sweeping
-from headviz.ui.ablation.curve import ACROSS
+from headviz.ui.ablation.curve import ACROSS, say_beyond, until
 from headviz.ui.ablation.measurements import Measurements
 from headviz.ui.ablation.traces import Traces
 from headviz.ui.ablation.words import limit, margin, reached_words
@@ -205,8 +205,10 @@ def _draw(named: dict[str, dict[str, Trace]], traces: Traces, work: Measurements
         unit=yard.unit,
         what=yard.what,
         tolerance=allowed if yard.worse == "higher" else -allowed,
+        until=until(),
         across=ACROSS[work.plan.mode],
         theme=ui.theme(),
         provenance=ui.measured_text(work.before),
     )
     ui.chart(figure, key="score_curves", name="headviz-scores")
+    say_beyond([share for one in lines for share in one.shares], until())

@@ -10,6 +10,7 @@ import streamlit as st
 
 from headviz.analysis import ablation, sweeps, yardsticks
 from headviz.analysis.ablation import Plan
+from headviz.analysis.choose import HeadSet
 from headviz.analysis.sweeps import Spot, Trace
 from headviz.analysis.yardsticks import YARDSTICKS, Yardstick
 from headviz.charts import curve
@@ -127,17 +128,21 @@ class Traces:
 
     def points(self, metric: str, replace: str) -> list[curve.Point]:
         """With intervals, in the unit on screen."""
-        found = []
-        for spot, _ in self.spots(metric, replace):
-            key = self._digests[spot.request]
-            numbers = _interval(self.base, key, self.yard.id, self.scoring, self.before, spot.request)
-            change, low, high = (self.yard.scale * x for x in numbers)
-            found.append(
-                curve.Point(
-                    share=spot.share, change=change, low=low, high=high, heads=spot.heads, replace=replace
-                )
-            )
-        return found
+        return [
+            self._point(spot.request, spot.share, spot.heads, replace)
+            for spot, _ in self.spots(metric, replace)
+        ]
+
+    def own(self, off: HeadSet, replace: str) -> list[curve.Point]:
+        """The point of a set that somebody else chose, if it is measured."""
+        request = ablation.measuring(dataclasses.replace(self.plan, replace=replace), off)
+        return [self._point(request, off.share, off.count, replace)] if request in self._digests else []
+
+    def _point(self, request: MeasureRequest, share: float, heads: int | None, replace: str) -> curve.Point:
+        key = self._digests[request]
+        numbers = _interval(self.base, key, self.yard.id, self.scoring, self.before, request)
+        change, low, high = (self.yard.scale * x for x in numbers)
+        return curve.Point(share=share, change=change, low=low, high=high, heads=heads, replace=replace)
 
     def draws(self, metric: str, replace: str) -> list[curve.Draw]:
         """Every random draw at every share where some were measured, in the unit on screen."""

@@ -119,9 +119,9 @@ def strictness(place, plan: Plan, table: ScoreTable, a: Scored, b: Scored) -> tu
             return ui.value("budget") / 100, ""
         _settle(a, b)
         for column, name, side in zip(st.columns(2), ("line_first", "line_second"), (a, b)):
-            beyond = "above" if side.row.inactive == "high" else "below"
+            beyond, sign = ("above", ">") if side.row.inactive == "high" else ("below", "<")
             column.number_input(
-                f"{side.row.symbol} {beyond}",
+                f"{side.row.symbol} {sign}",
                 format="%.4g",
                 step=None,
                 help=f"{side.row.symbol} {beyond} this value{f', {unit},' if (unit := value_unit(side.row)) else ''} calls a "

@@ -169,8 +169,8 @@ def chosen_where(work: Measurements) -> None:
         whose = f"The set is from {plan.origin}" + (f", chosen on {where}" if where else "")
     if same:
         st.markdown(
-            ":orange-badge[:material/warning: same inputs] Heads are chosen on inputs that are also measured. "
-            f"{whose}. What it costs elsewhere may be more."
+            f":orange-badge[:material/warning: same inputs] {whose}: inputs that are also measured. What it costs elsewhere "
+            "may be more."
         )
     elif same is None:
         also = "also chosen elsewhere, and there" if where else "chosen"

@@ -105,6 +105,6 @@ if not ui.value("step"):
         icon=":material/play_arrow:",
         on_click=demo.begin,
         help="A guided tour with the bundled model, which ends in which of the disputed heads the model misses more. It "
-        "measures while you read, and takes under three minutes on two idle cores.",
+        "measures while you read, for a few minutes on two cores.",
     )
 body()

@@ -137,7 +137,7 @@ def draw_own(
             "width": 3,
         },
         mode="markers",
-        marker={"color": p.accent, "symbol": "star", "size": 13},
+        marker={"color": p.text, "symbol": "star", "size": 13},
         text=[f"{escape(name)}<br>{_hover(q, unit)}" for q in points],
         hovertemplate="%{text}<extra></extra>",
         name=escape(name),

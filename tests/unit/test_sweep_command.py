@@ -7,6 +7,7 @@ import pytest
 from headviz.analysis import sweeps
 from headviz.analysis.tolerance import change_within
 from headviz.cli import main
+from headviz.commands.sweep import _lines as lines
 from tests.unit.test_ablate_command import asked, read  # noqa: F401
 
 QUESTIONS = "\n".join(
@@ -114,3 +115,16 @@ def test_bad_input_is_one_sentence(asked, tmp_path, capsys, more, says):  # noqa
     said = capsys.readouterr().err
     assert says in said.lower() or says in said
     assert said.count("\n") == 1
+
+
+def test_the_ranking_says_what_is_not_known():
+    row = {"score": "awft", "unranked": "", "share_within": 30.0, "status": "never outside",
+           "chosen_within": 10.0, "chosen_status": "ends inside", "confirmed_within": 12.5, "confirmed_status": "crosses"}  # fmt: skip
+    short = row | {"score": "ahon", "unranked": "measured only to 5.0%, never outside there"}
+    ranking = {"counts": "loss", "tolerance": 0.05, "halves": "documents", "rows": [row, short]}
+    first, second = lines(ranking)[1:]
+    assert first.startswith("  1. awft")
+    assert "at least 30.00%, chosen 10.00% (not settled" in first
+    assert first.endswith("confirmed 12.50%")
+    assert second.startswith("  –. ahon")
+    assert second.endswith("not ranked: measured only to 5.0%, never outside there")

@@ -36,6 +36,7 @@ MAY_IMPORT = {
         "models",
         "machine",
         "view",
+        "reopen",
     },
     "headviz/charts": {"charts", "types", "errors", "analysis"},
     "headviz/data": {"data", "types", "errors", "settings"},

@@ -36,7 +36,7 @@ def switch() -> None:
 def shown_of(work: Measurements) -> DataRef | QuestionsRef:
     """The text, or the questions, that the numbers on the map were taken on."""
     if ui.value("shown") == "gradient":
-        return order.asking(work).text
+        return order.asking(work).data
     return alone.asking(work).text if ui.value("shown") == "cost" else work.plan.chosen_on
 
 

@@ -114,6 +114,16 @@ def test_lower_bound_is_exact():
 # ---------------------------------------------------------------------------------------------------- accuracy
 
 
+def test_as_many_gained_as_lost_is_no_change_at_all():
+    """Summed subject by subject it came out as 10⁻¹⁸, and was printed so."""
+    rng = np.random.default_rng(0)
+    before = rng.random(57 * 10) < 0.3
+    after = before.copy()
+    after[np.flatnonzero(before)[:7]] = False
+    after[np.flatnonzero(~before)[-7:]] = True
+    assert paired_change(before, after, [f"s{i % 57}" for i in range(570)]).change == 0
+
+
 def test_change_flips_and_subjects_by_hand():
     before = [1, 1, 0, 0, 1, 1, 1, 0]
     after = [1, 0, 1, 0, 0, 0, 1, 0]

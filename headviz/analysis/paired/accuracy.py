@@ -108,14 +108,18 @@ def paired_change(
     lost, gained = int(counts[:, 0].sum()), int(counts[:, 2].sum())
     effective = 1 / float((weight**2 / size).sum())
     method, edges = _change_edges(counts, weight, effective, seed, draws)
-    accuracy = [
-        float(weight @ (np.bincount(stratum, right, labels.size) / size)) for right in (before, after)
-    ]
+    if weighting == "questions":  # the same as below, and exactly 0 where as many turned right as wrong
+        accuracy, change = [float(right.mean()) for right in (before, after)], (gained - lost) / before.size
+    else:
+        accuracy = [
+            float(weight @ (np.bincount(stratum, right, labels.size) / size)) for right in (before, after)
+        ]
+        change = float(weight @ ((counts[:, 2] - counts[:, 0]) / size))
     return PairedChange(
         n=before.size,
         baseline=accuracy[0],
         ablated=accuracy[1],
-        change=float(weight @ ((counts[:, 2] - counts[:, 0]) / size)),
+        change=change,
         low=edges[0],
         high=edges[3],
         bound_low=edges[1],

@@ -107,13 +107,17 @@ def working_on(digests: tuple[str, ...], group: str = "") -> None:
     if not left:
         return
     now = next((job for job in left if job.state == "running"), left[0])
-    with st.container(border=True, key=f"working_{group}" if group else "working"):
-        line, button = st.columns([6, 1], vertical_alignment="center")
-        line.progress(
+    with st.container(
+        border=True,
+        key=f"working_{group}" if group else "working",
+        horizontal=True,
+        vertical_alignment="center",
+    ):
+        st.progress(
             min(1.0, now.done / now.total) if now.total else 0.0,
             text=f"{len(left)} to measure · {_progress_text(now)}",
         )
-        if button.button("Cancel", key=f"cancel_all_{group}" if group else "cancel_all", width="stretch"):
+        if st.button("Cancel", key=f"cancel_all_{group}" if group else "cancel_all", width="content"):
             for job in left:
                 _give_up(job.digest)
             st.rerun()

@@ -7,6 +7,7 @@ to KV group h // (H / G), as grouped-query attention repeats keys and values.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
@@ -192,6 +193,7 @@ def too_small(share: float, geometry: Geometry, by: By, per_layer: bool, step: f
     )
 
 
+@lru_cache(maxsize=128, typed=True)
 def random_sets(
     count: int,
     geometry: Geometry,

@@ -195,19 +195,20 @@ def _marks(figure, where: np.ndarray, dark: np.ndarray, name: str, shape, theme:
 
 def _click_layer(figure, hover, size: float) -> None:
     L, H = len(hover), len(hover[0])
-    layer, head = (x.ravel().tolist() for x in np.indices((L, H)))
+    # arrays of objects are written as lists are, and not looked through item by item
+    cells = np.indices((L, H)).reshape(2, -1).astype(object)
     kind = go.Scattergl if L * H > GL_ABOVE else go.Scatter
     invisible = {"marker": {"opacity": 0}}
     figure.add_trace(
         kind(
-            x=head,
-            y=layer,
+            x=cells[1],
+            y=cells[0],
             mode="markers",
             marker={"symbol": "square", "size": max(4.0, size - 1), "opacity": 0, "color": "#808080"},
             selected=invisible,
             unselected=invisible,
-            customdata=[[i, j] for i, j in zip(layer, head)],
-            text=[text for line in hover for text in line],
+            customdata=cells.T,
+            text=np.array([text for line in hover for text in line], object),
             hovertemplate="%{text}<extra></extra>",
             name="heads",
         )

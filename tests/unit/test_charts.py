@@ -349,7 +349,7 @@ def test_a_pooled_pattern_says_so():
 def test_one_layer_and_one_head_is_a_map_too():
     geometry = Geometry(family="llama", layers=1, heads=1, kv_heads=1, head_dim=4, hidden=4)
     figure = heatmap.head_map(np.array([[0.2]]), METRICS["awft"], geometry=geometry)
-    assert list(trace(figure, "heads").customdata) == [[0, 0]]
+    assert trace(figure, "heads").customdata.tolist() == [[0, 0]]
     assert fake_geometry(slopes=True).slopes is not None
 
 

@@ -47,8 +47,11 @@ class Measurements:
         self.wanted = [ablation.measuring(plan, None), *(self.request(kind) for kind in self.plans)]
         self.there = gather(self.wanted, start=self.started)
         self.before = self.there.get(self.base)
-        self._told: dict[str, dict | None] = {}  # sentence, table and curve all ask, and intervals take time
+        # by replacement: sentence, table, strip and curve all ask, and intervals and looks into the store take time
+        self._told: dict[str, dict | None] = {}
         self._costs: dict[str, Cost | None] = {}
+        self._random: dict[str, dict[str, tuple[MeasureRequest, ...]]] = {}
+        self._beside: dict[str, dict[str, list[QuestionScores | TextLosses]]] = {}
 
     def request(self, kind: str) -> MeasureRequest:
         """The measurement of what is off now."""
@@ -90,6 +93,11 @@ class Measurements:
 
     def controls(self, replace: str = "zero") -> dict[str, tuple[MeasureRequest, ...]]:
         """Random heads beside what is off, replaced alike; under the paper's rule at the share that it switched off."""
+        if replace not in self._random:
+            self._random[replace] = self._controls(replace)
+        return self._random[replace]
+
+    def _controls(self, replace: str) -> dict[str, tuple[MeasureRequest, ...]]:
         if self.static:
             return ablation.controls(self.plans[replace], self.off)
         after = self.after("zero")
@@ -116,8 +124,12 @@ class Measurements:
 
     def _drawn(self, replace: str) -> dict[str, list[QuestionScores | TextLosses]]:
         """Random sets that are measured."""
-        asked = self.controls(replace)
-        return {kind: [m for r in several if (m := cached(r))] for kind, several in asked.items()}
+        if replace not in self._beside:
+            asked = self.controls(replace)
+            self._beside[replace] = {
+                kind: [m for r in several if (m := cached(r))] for kind, several in asked.items()
+            }
+        return self._beside[replace]
 
     def cost(self, replace: str) -> Cost | None:
         """What is off with that replacement costs by the yardstick, as far as it is measured."""

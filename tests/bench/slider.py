@@ -17,8 +17,8 @@ TRACK = ".st-key-off [role=group] [data-orientation=horizontal]"
 LONG = 900_000  # ms: the first time the page also reads two corpora and scores one
 PATIENCE = 120_000  # ms that one release may take
 RELEASES = 40
-# Percent of heads, below and above the 20 at which the page opens, so that each has another place among measured sets.
-NEW = (12.0, 24.0, 16.0)
+# Percent of heads; from the second on two other sets are measured, and each has another place among them than the one before.
+NEW = (12.0, 24.0, 16.0, 8.0)
 SOON, BATCH = 0.2, 2.0  # seconds that were promised
 
 # After the next release of the mouse: milliseconds until each of `shows` is true, and painted.
@@ -52,9 +52,10 @@ def rows(url: str, context: BrowserContext) -> list[Row]:
     orders, counts = [], []
     for position in NEW:
         page.evaluate(f"window.before = {PLACE}")
-        order, count = release(page, position, f"{STRIP} && {PLACE} !== window.before", COUNTS_UP)
-        orders.append(order)
+        placed = [f"{PLACE} && {PLACE} !== window.before"] if counts else []
+        count, *order = release(page, position, COUNTS_UP, *placed)
         counts.append(count)
+        orders += order
         settled(page)
     repaints = []
     for number in range(RELEASES):
@@ -92,5 +93,5 @@ def release(page: Page, position: float, *shows: str) -> list[float]:
 def settled(page: Page) -> None:
     """Wait until all of the position is measured and nothing is under way."""
     page.wait_for_function(
-        f"{MEASURED} && !{WORKING}.length && {STRIP} && document.querySelector({THUMB!r})", timeout=LONG
+        f"{MEASURED} && !{WORKING}.length && document.querySelector({THUMB!r})", timeout=LONG
     )

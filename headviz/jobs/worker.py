@@ -29,6 +29,7 @@ from headviz.settings import Settings, settings
 log = logging.getLogger(__name__)
 
 POLL = 0.1  # seconds between two looks for a job
+POLITE = 5  # niceness: the dashboard goes first, so that pages answer at once while all cores compute
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -48,6 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
         log.info("a worker for %s lives already", ours.device)
         return 0
     write_json(lane.owner, {"pid": os.getpid(), "host": socket.gethostname()})
+    os.nice(POLITE)
     resources = Resources(ours, prepare_process(ours))
     lane.came_up()
     log.info("worker %s for %s, %s threads", os.getpid(), ours.device, resources.threads)

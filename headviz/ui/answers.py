@@ -90,7 +90,7 @@ def gather(requests: Sequence[Request], *, start: bool, group: str = "") -> dict
     return there
 
 
-@st.fragment(run_every=0.7)
+@st.fragment(run_every=0.5)
 def working_on(digests: tuple[str, ...], group: str = "") -> None:
     """One line for several jobs: how many are left, what the running one does. The page reruns as answers come in.
 

@@ -48,11 +48,14 @@ def body() -> None:
             ui.say(sentence(work))
         started(work)
         left, right = st.columns([5, 4], gap="medium")
+        with right:
+            numbers, place = st.container(), st.container()
+        with place:  # first, although it stands below: it is what a moved slider tells before anything is measured
+            order.strip(work)
         with left:
             draw_map(work, table)
-        with right:
+        with numbers:
             costs(work)
-            order.strip(work)
         st.segmented_control(
             "Look at",
             list(PANELS),

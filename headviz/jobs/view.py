@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from statistics import median
 from typing import Any
 
 from headviz.errors import BadInput
-from headviz.jobs.folder import MAX_ATTEMPTS, Attempt, JobFolder
+from headviz.jobs.files import read_tail
+from headviz.jobs.folder import ENDED, MAX_ATTEMPTS, Attempt, JobFolder
 from headviz.jobs.kinds import KINDS
 from headviz.types import Request
 
@@ -20,7 +25,7 @@ class JobView:
     state:       queued, running, stalled, interrupted, done, failed, cancelled
     request:     None where the spec cannot be read (another version wrote it)
     doing, done, total, unit: the newest progress; total 0 where it is not known
-    eta_seconds: from the rate of what is being done now; None before there is one
+    eta_seconds: from the rate of what is being done now, steadied (`_left`); None before there is one
     elapsed:     seconds of the last attempt; 0 before the first
     error:       a sentence when failed, and its class in headviz.errors as error_type
     attempt:     number of the last attempt, 0 before the first
@@ -75,24 +80,60 @@ def look(job: JobFolder) -> JobView | None:
         attempt=last.number if last else 0,
         holders=job.holders(),
         stopping=state in ("running", "stalled") and job.cancel_asked(),
-        **(_progress(last.event()) if last else {}),
+        **(_progress(last, state) if last else {}),
     )
 
 
-def _progress(event: dict[str, Any]) -> dict[str, Any]:
-    """Fields of a view from an event {t, doing, done, total, unit, since, from}."""
+def _progress(last: Attempt, state: str) -> dict[str, Any]:
+    """Fields of a view from the newest event {t, doing, done, total, unit, since, from}; time left while it runs."""
+    event = last.event()
     if not event:
         return {}
     known = {"doing": str, "done": int, "total": int, "unit": str}
     fields: dict[str, Any] = {
         name: event[name] for name, kind in known.items() if type(event.get(name)) is kind
     }
-    done, total = fields.get("done", 0), fields.get("total", 0)
-    then, since, start = event.get("t", 0.0), event.get("since", 0.0), event.get("from", 0)
-    if total > done > start and then > since:
-        remaining = (total - done) * (then - since) / (done - start)
-        fields["eta_seconds"] = max(0.0, remaining - max(0.0, time.time() - then))
+    if state not in ENDED and (ends := _ends(event)) is not None:
+        fields["eta_seconds"] = _left(event, ends, last)
     return fields
+
+
+def _ends(event: dict[str, Any]) -> float | None:
+    """When this will be done, seconds since 1970, at the mean rate since it began; None before there is a rate."""
+    numbers = [event.get(name, 0) for name in ("done", "total", "from", "t", "since")]
+    if any(type(one) not in (int, float) for one in numbers):
+        return None
+    done, total, start, then, since = numbers
+    if not total > done > start or not then > since:
+        return None
+    return then + (total - done) * (then - since) / (done - start)
+
+
+def _left(event: dict[str, Any], ends: float, last: Attempt) -> float:
+    """Seconds left: the median of what the newer half of the progress foretold.
+
+    One batch is slower or faster than the next, and a figure that follows each of them jumps on the screen.
+    """
+    phase, middle = _phase(event), (event.get("from", 0) + event["done"]) / 2
+    foretold = [
+        found
+        for before in _events(last)
+        if _phase(before) == phase and (found := _ends(before)) is not None and before["done"] >= middle
+    ]
+    return max(0.0, median(foretold or [ends]) - time.time())
+
+
+def _phase(event: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(event.get(name) for name in ("since", "from", "total"))
+
+
+def _events(last: Attempt) -> Iterator[dict[str, Any]]:
+    """The newest events, as far as the end of the file goes; torn lines are passed over."""
+    for line in read_tail(last.path / "events.jsonl").splitlines():
+        with suppress(ValueError):
+            event = json.loads(line)
+            if isinstance(event, dict):
+                yield event
 
 
 def _elapsed(last: Attempt | None) -> float:

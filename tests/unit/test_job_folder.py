@@ -173,6 +173,25 @@ def test_eta_from_the_rate_of_what_is_done_now(job):
     assert look(job).eta_seconds is None
 
 
+def test_the_time_left_does_not_follow_a_single_slow_or_fast_batch(job):
+    """Even batches of 1 s, but one that takes 9 s: the figure takes it in bit by bit, and forgets how it began."""
+    attempt, now = job.claim(), time.time()
+    took = [9.0 if i == 7 else 1.0 for i in range(12)]
+    seen = []
+    for i in range(1, 13):
+        event = {"doing": f"x · {i}", "done": i, "total": 20, "from": 0, "since": now - sum(took[:i])}
+        (attempt.path / "events.jsonl").write_text(
+            "".join(
+                json.dumps(event | {"done": n, "t": now - sum(took[n:i])}) + "\n" for n in range(1, i + 1)
+            )
+        )
+        seen.append(look(job).eta_seconds + sum(took[:i]))  # when it ends, counted from its beginning
+    assert seen[:7] == pytest.approx([20.0] * 7, abs=0.5)
+    assert seen[7] == pytest.approx(20.0, abs=0.5), "the mean rate since the beginning says 40 s"
+    assert max(abs(b - a) for a, b in zip(seen, seen[1:])) < 16, seen
+    assert 28 < seen[-1] < 40
+
+
 def test_elapsed(job):
     attempt = job.claim()
     write_json(attempt.path / "owner.json", attempt.owner() | {"began": time.time() - 5})

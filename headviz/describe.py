@@ -15,6 +15,8 @@ from headviz.types import (
     ModelRef,
     PatternRequest,
     PromptScoreRequest,
+    RepairedRequest,
+    RepairRequest,
     Request,
     head_name,
 )
@@ -35,6 +37,8 @@ def describe(request: Request | None) -> str:
     """
     if request is None:
         return "written by another version of headviz"
+    if isinstance(request, RepairedRequest):
+        return f"repair {request.repair[:12]} · {request.arm}, seed {request.seed}, {request.point} step, as a checkpoint"
     words = [catalog.label(request.model), _number_format(request.model)]
     if isinstance(request, MeasureRequest):
         words.insert(0, _off(request.ablation))
@@ -46,6 +50,8 @@ def describe(request: Request | None) -> str:
     if isinstance(request, CheckpointRequest):
         made = "left out of a smaller checkpoint" if request.smaller else "off in a checkpoint"
         words.insert(0, f"{len(request.heads)} heads {made}")
+    if isinstance(request, RepairRequest):
+        return " · ".join([_repair(request), *words, corpora.describe(request.train)])
     if isinstance(request, BandsRequest):
         words.insert(0, _BEGINNINGS[request.start])
     if isinstance(request, DistanceRequest):
@@ -58,6 +64,16 @@ def describe(request: Request | None) -> str:
         words.insert(0, f"each head off alone, {request.replace}")
         return " · ".join([*words, corpora.describe(request.text)])
     return " · ".join([*words, corpora.describe(request.data)])
+
+
+def _repair(request: RepairRequest) -> str:
+    """`28 heads, 300 steps, 3 arms × 3 seeds`."""
+    heads, arms, seeds = len(request.heads), len(request.arms), len(request.seeds)
+    again = f" × {request.passes} passes" if request.passes > 1 else ""
+    return (
+        f"{heads} head{'s' * (heads != 1)}, {request.steps:,} steps{again}, {arms} arm{'s' * (arms != 1)} × "
+        f"{seeds} seed{'s' * (seeds != 1)}"
+    )
 
 
 def _number_format(model: ModelRef) -> str:

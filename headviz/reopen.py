@@ -15,6 +15,7 @@ from headviz.types import (
     PatternRequest,
     PromptScoreRequest,
     QuestionsRef,
+    RepairedRequest,
     Request,
     head_name,
 )
@@ -28,6 +29,7 @@ PAGES = {
     "bands": "bands",
     "distance": "bands",
     **dict.fromkeys(("prompt-score", "measure", "gradient", "map", "generate", "checkpoint"), "ablation"),
+    **dict.fromkeys(("repair", "repaired"), "jobs"),
 }
 
 
@@ -42,6 +44,8 @@ def page_of(request: Request | None) -> str | None:
 
 def of_request(request: Request) -> dict[str, Any]:
     """The values that ask for this again: what a job's `Open` puts into the view."""
+    if isinstance(request, RepairedRequest):  # names a repair, which holds the rest
+        return {}
     model = request.model
     data = getattr(request, "text", None) or getattr(request, "data", None)
     values = {

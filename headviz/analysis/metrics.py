@@ -28,6 +28,8 @@ METHOD_VERSIONS: dict[str, int] = {
     "map": 1,
     "generate": 1,
     "checkpoint": 1,
+    "repair": 1,
+    "repaired": 1,
 }
 
 Array = Any  # a numpy array or a torch tensor, heads in the last dimension

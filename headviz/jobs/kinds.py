@@ -20,6 +20,8 @@ from headviz.types import (
     MeasureRequest,
     PatternRequest,
     PromptScoreRequest,
+    RepairedRequest,
+    RepairRequest,
     Request,
     ScoreRequest,
     SinkRequest,
@@ -28,6 +30,11 @@ from headviz.types import (
     plain,
 )
 
+LANES: dict[str, str] = {
+    "live": "one warm worker, for what somebody waits for",
+    "repair": "a process beside it that trains, one plan after the other, and leaves",
+}
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -35,7 +42,7 @@ class Kind:
 
     run:     "module:function", called as function(request, resources) -> result, in the worker
     version: of the method; with another one the same request is another job, and old results are not found
-    lane:    "live": the warm worker of a device takes it
+    lane:    a row of LANES: which worker of a device takes it
     result:  names of the types in types.RESULTS that an answer may have, with " | " between them
     """
 
@@ -153,6 +160,24 @@ KINDS: dict[str, Kind] = {
             version=METHOD_VERSIONS["checkpoint"],
             lane="live",
             title="Write a checkpoint",
+        ),
+        Kind(
+            kind="repair",
+            request=RepairRequest,
+            run="headviz.surgery.repair:run_repair",
+            result="RepairReport",
+            version=METHOD_VERSIONS["repair"],
+            lane="repair",
+            title="Repair heads",
+        ),
+        Kind(
+            kind="repaired",
+            request=RepairedRequest,
+            run="headviz.surgery.merge:run_repaired",
+            result="RepairedCheckpoint",
+            version=METHOD_VERSIONS["repaired"],
+            lane="live",
+            title="Write a repaired checkpoint",
         ),
     )
 }

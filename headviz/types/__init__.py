@@ -45,12 +45,10 @@ from headviz.types.requests import (
     PatternRequest,
     PromptScoreRequest,
     QuestionsRef,
-    Request,
     ScoreRequest,
     SinkRequest,
 )
 from headviz.types.results import (
-    RESULTS,
     AttentionByDistance,
     Bands,
     CheckpointReport,
@@ -61,13 +59,13 @@ from headviz.types.results import (
     HeadPattern,
     Provenance,
     QuestionScores,
-    Result,
     SavedFile,
     ScoreTable,
     SinkPlaces,
     Speed,
     TextLosses,
 )
+from headviz.types.tables import RESULTS, Request, Result
 from headviz.types.watch import (
     Silent,
     Watch,

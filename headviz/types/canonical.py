@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import numpy as np
 
 from headviz.errors import BadInput
-from headviz.types.requests import Request
+from headviz.types.tables import Request
 
 SCHEMA = 1
 

@@ -235,18 +235,3 @@ class CheckpointRequest:
     heads: tuple[tuple[int, int], ...]
     smaller: bool = False
     data: DataRef
-
-
-Request = (
-    ScoreRequest
-    | PromptScoreRequest
-    | PatternRequest
-    | SinkRequest
-    | BandsRequest
-    | DistanceRequest
-    | MeasureRequest
-    | GradientRequest
-    | MapRequest
-    | GenerateRequest
-    | CheckpointRequest
-)

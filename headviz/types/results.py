@@ -352,35 +352,3 @@ class CheckpointReport:
     def bytes(self) -> int:
         """Of all files."""
         return sum(file.bytes for file in self.files)
-
-
-Result = (
-    ScoreTable
-    | HeadPattern
-    | SinkPlaces
-    | Bands
-    | AttentionByDistance
-    | QuestionScores
-    | TextLosses
-    | HeadGradients
-    | HeadLosses
-    | Generation
-    | CheckpointReport
-)
-
-RESULTS: dict[str, type] = {
-    cls.__name__: cls
-    for cls in (
-        ScoreTable,
-        HeadPattern,
-        SinkPlaces,
-        Bands,
-        AttentionByDistance,
-        QuestionScores,
-        TextLosses,
-        HeadGradients,
-        HeadLosses,
-        Generation,
-        CheckpointReport,
-    )
-}

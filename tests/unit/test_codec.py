@@ -12,6 +12,7 @@ from safetensors.numpy import load, save
 
 from headviz.codec import pack, unpack
 from headviz.errors import CorruptResult
+from tests.unit.repair_samples import repair_report
 from tests.unit.samples import GEOMETRY, head_pattern, provenance, score_table
 
 
@@ -23,12 +24,16 @@ def same(a, b) -> bool:
         return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
     if dataclasses.is_dataclass(a):
         return all(same(getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(a))
+    if isinstance(a, tuple):
+        return len(a) == len(b) and all(map(same, a, b))
     return a == b
 
 
 ALIBI = dataclasses.replace(GEOMETRY, slopes=(0.5, 0.25, 0.125))
 CASES = {
     "table": score_table(),
+    "repair": repair_report(),
+    "repair without runs": repair_report(runs=(), tests=()),
     "pattern": head_pattern(),
     "no inputs": score_table(N=0),
     "no tokens": head_pattern(T=0),

@@ -310,6 +310,8 @@ def report(
     """What the command line writes: shares are fractions, losses nats, `change` is ablated − baseline.
 
     off: the static set; None under the per-input rule, whose share is what was measured
+    `counts` names what random heads are compared by: loss, accuracy, or where that is at chance the log-probability of the
+    right answer (nats; `logprob` then has the change that stands among them).
     """
     on_text = isinstance(before, TextLosses)
     main = loss_change(before, after) if on_text else accuracy_change(before, after, plan.questions.scoring)
@@ -346,13 +348,24 @@ def report(
         tree |= {"clusters": main.clusters, "note": main.note}
     else:
         tree |= _on_questions(plan, main, before, after)
+    guessing = tree.get("at_chance", False)
+    tree["counts"] = "logprob" if guessing else "loss" if on_text else "accuracy"
+    mine = tree["logprob"]["change"] if guessing else main.change
     for kind, several in (random or {}).items():
         if several:
-            changes = [np.subtract(*headline(plan, before, one)[::-1]) for one in several]
-            tree["random"][kind] = asdict(among_random(main.change, changes, worse=worse)) | {
-                "changes": [float(x) for x in changes]
-            }
+            changes = [_cost(plan, before, one, guessing) for one in several]
+            told = asdict(among_random(mine, changes, worse=worse))
+            tree["random"][kind] = {"counts": tree["counts"], **told, "changes": changes}
     return tree
+
+
+def _cost(plan: Plan, before: Measured, after: Measured, guessing: bool) -> float:
+    """The change that random heads are compared by."""
+    if guessing:
+        scoring = plan.questions.scoring
+        return float((right_logprob(after, scoring) - right_logprob(before, scoring)).mean())
+    baseline, ablated = headline(plan, before, after)
+    return ablated - baseline
 
 
 def _on_questions(

@@ -104,7 +104,16 @@ def sentence(tree: dict[str, Any]) -> str:
 
     by = f"by {tree['metric']}" if tree["metric"] else f"({tree['chosen_by']})"
     told = f"{fmt.percent(tree['share_off'])} of heads off {by}: {tree['target']} "
-    told += f"{fmt.signed(tree['change'])} {tree['unit']} [{fmt.number(tree['ci_low'])}, {fmt.number(tree['ci_high'])}]"
+    main, unit = tree, tree["unit"]
+    if tree["counts"] == "logprob":
+        told = (
+            f"At chance (accuracy {fmt.percent(tree['baseline'])} with nothing off), so the log-probability of the right answer "
+            f"counts. {told}"
+        )
+        main, unit = tree["logprob"], "nats"
+    told += (
+        f"{fmt.signed(main['change'])} {unit} [{fmt.number(main['ci_low'])}, {fmt.number(main['ci_high'])}]"
+    )
     for kind, band in tree["random"].items():
         told += f"; {kind.replace('_', '-')} random heads {fmt.signed(band['mean'])} (n={band['n']})"
     return told

@@ -9,6 +9,7 @@ from headviz.analysis import ablation
 from headviz.analysis.ablation import Plan
 from headviz.analysis.metrics import threshold_at
 from headviz.analysis.published import differs
+from headviz.commands.ablate import sentence
 from headviz.data.questions import MMLU_SUBJECTS
 from headviz.errors import BadInput
 from headviz.jobs.kinds import KINDS
@@ -242,6 +243,31 @@ def test_report_of_questions():
     assert tree["kl"] > 0
     assert {row["subject"] for row in tree["subjects"]} == {"s0", "s1"}
     assert tree["at_chance"] is True, "the commonest answer is always right here"
+    band = tree["random"]["uniform"]
+    assert (tree["counts"], band["counts"]) == ("logprob", "logprob"), "accuracy means nothing here"
+    assert band["changes"] == [pytest.approx(tree["logprob"]["change"])], "the very same heads"
+    told = sentence(tree)
+    assert told.startswith("At chance (accuracy 75.0% with nothing off)"), told
+    assert "nats" in told, told
+    assert "accuracy −" not in told, told
+
+
+def test_above_chance_random_heads_count_accuracy():
+    before, after = (
+        replaced(one, np.arange(40) % 3)
+        for one in (answers([True] * 40), answers([True] * 30 + [False] * 10))
+    )
+    tree = ablation.report(
+        plan(text=None, questions=QUIZ), ablation.chosen(plan(), TABLE), before, after, {"uniform": [after]}
+    )
+    assert (tree["at_chance"], tree["counts"]) == (False, "accuracy")
+    assert tree["random"]["uniform"]["changes"] == [pytest.approx(-0.25)]
+
+
+def replaced(scores: QuestionScores, answer: np.ndarray) -> QuestionScores:
+    """The same answers, with the right one at other letters."""
+    logprob = np.stack([np.roll(row, a - 1) for row, a in zip(scores.logprob, answer, strict=True)])
+    return dataclasses.replace(scores, logprob=logprob, answer=answer.astype(np.int32))
 
 
 def test_published_figures_compare_with_the_papers_protocol_only():

@@ -1,6 +1,7 @@
 """The job folder: every state from its files, one winner of a claim, three attempts, and who may stop what."""
 
 import fcntl
+import itertools
 import json
 import os
 import shutil
@@ -188,7 +189,7 @@ def test_the_time_left_does_not_follow_a_single_slow_or_fast_batch(job):
         seen.append(look(job).eta_seconds + sum(took[:i]))  # when it ends, counted from its beginning
     assert seen[:7] == pytest.approx([20.0] * 7, abs=0.5)
     assert seen[7] == pytest.approx(20.0, abs=0.5), "the mean rate since the beginning says 40 s"
-    assert max(abs(b - a) for a, b in zip(seen, seen[1:])) < 16, seen
+    assert max(abs(b - a) for a, b in itertools.pairwise(seen)) < 16, seen
     assert 28 < seen[-1] < 40
 
 

@@ -120,10 +120,24 @@ BY_NAME: dict[str, type[HeadvizError]] = {
 }
 
 
+MANY = 20  # names beyond which a sentence that lists them all is no sentence
+
+
 def lookup(table: Mapping[str, Row], name: str, kind: str) -> Row:
-    """`table[name]`, or an `UnknownName` that suggests the nearest name and lists all of them."""
+    """`table[name]`, or an `UnknownName` that suggests the nearest name and lists all of them; of many, the nearest few."""
     if name in table:
         return table[name]
+    if len(table) > MANY:
+        raise UnknownName(f"Unknown {kind} {name!r}.{_nearest(table, str(name))}")
     near = difflib.get_close_matches(str(name), table, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise UnknownName(f"Unknown {kind} {name!r}.{hint} Available: {', '.join(sorted(table))}.")
+
+
+def _nearest(table: Mapping[str, Row], name: str) -> str:
+    """The nearest names of many: those that hold the word, else those written much like it."""
+    held = [one for one in sorted(table) if name and name.lower() in one.lower()]
+    near = held[:3] or difflib.get_close_matches(name, table, n=3)
+    if not near:
+        return f" There are {len(table)}, such as {', '.join(sorted(table)[:3])}."
+    return f" Did you mean {' or '.join(map(repr, near))}? There are {len(table)}."

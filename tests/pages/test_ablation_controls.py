@@ -368,6 +368,20 @@ def test_subjects_are_chosen(plan, no_worker):
     assert ("animals",) in {request.questions.subjects for request in measured()}
 
 
+@pytest.mark.parametrize(
+    ("subjects", "button", "after"),
+    [("animals,biolgy", "Leave out biolgy", "animals"), ("biolgy", "Ask about all subjects", "")],
+)
+def test_a_subject_that_is_not_there_can_be_left_out_at_once(plan, no_worker, subjects, button, after):
+    app = open_page(target="quiz", subjects=subjects)
+    assert "Unknown subject of quiz 'biolgy'" in app.error[0].value
+    assert app.button(key="leave_out").label == button
+    app.button(key="leave_out").click().run()
+    assert not app.error
+    assert app.session_state.subjects == after
+    assert "leave_out" not in {one.key for one in app.button}
+
+
 @pytest.mark.parametrize("missing", ["folder", "files"])
 def test_an_mmlu_folder_that_is_not_there_or_is_something_else(
     plan, no_worker, missing, tmp_path, monkeypatch

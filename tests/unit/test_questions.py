@@ -11,7 +11,7 @@ import pytest
 
 from headviz.data import hub, questions
 from headviz.data.questions import MMLU_SUBJECTS, import_questions, read_questions, resolve_questions
-from headviz.errors import BadData, BadInput, UnknownName
+from headviz.errors import BadData, BadInput, UnknownName, lookup
 from headviz.settings import Settings
 from headviz.types import Silent
 
@@ -226,3 +226,17 @@ def test_pages_can_pin_questions_without_torch():
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
     assert set(questions.QUESTIONS) == {"mmlu", "quiz", "own"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ("biology", "Did you mean 'college_biology' or 'high_school_biology'? There are 57."),
+        ("anatomi", "Did you mean 'anatomy'? There are 57."),
+        ("zzz", "There are 57, such as abstract_algebra, anatomy, astronomy."),
+    ],
+)
+def test_of_many_names_the_nearest_are_named(asked, says):
+    with pytest.raises(UnknownName) as error:
+        lookup(dict.fromkeys(MMLU_SUBJECTS), asked, "subject of mmlu")
+    assert str(error.value) == f"Unknown subject of mmlu {asked!r}. {says}"

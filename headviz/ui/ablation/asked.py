@@ -19,6 +19,28 @@ def _subjects(source: str, revision: str) -> tuple[str, ...]:
     return questions.subjects_of(source, revision, settings())
 
 
+def subjects_that_are_not_there() -> None:
+    """The way out of a link with a subject that the set does not have: a button beside the sentence that says so."""
+    target, chosen = ui.value("target"), [name for name in ui.value("subjects").split(",") if name]
+    if target == "loss" or not chosen:
+        return
+    try:
+        there = _subjects(target, ui.value("questions") if target == "own" else "")
+    except HeadvizError:  # its sentence stands in the page already
+        return
+    known = [name for name in chosen if name in there]
+    if known == chosen:
+        return
+    gone = ", ".join(name for name in chosen if name not in there)
+    st.button(
+        f"Leave out {gone[:60]}" if known else "Ask about all subjects",
+        key="leave_out",
+        icon=":material/backspace:",
+        on_click=lambda: ui.put("subjects", ",".join(known)),
+        help="Subjects are chosen under More, by their names in the set.",
+    )
+
+
 def _subjects_changed() -> None:
     ui.put("subjects", ",".join(st.session_state.subjects_box))
 

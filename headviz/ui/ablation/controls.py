@@ -11,7 +11,7 @@ from headviz.analysis.metrics import METRICS, high_first
 from headviz.charts import fmt
 from headviz.data.corpora import CORPORA
 from headviz.types import ScoreTable
-from headviz.ui.ablation.asked import own_questions, question_controls
+from headviz.ui.ablation.asked import own_questions, question_controls, subjects_that_are_not_there
 from headviz.ui.ablation.hand import by_hand, hand_controls, pick_changed
 from headviz.ui.ablation.plan import yard_now
 from headviz.ui.ablation.presets import protocol
@@ -66,6 +66,7 @@ def controls():
             statistics()
     if ui.value("target") == "own":
         own_questions()
+    subjects_that_are_not_there()
     return how
 
 

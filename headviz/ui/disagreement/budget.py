@@ -12,7 +12,7 @@ from headviz.analysis.metrics import METRICS
 from headviz.charts import fmt
 from headviz.charts.scales import value_unit
 from headviz.types import ScoreTable
-from headviz.ui.ablation.asked import question_controls
+from headviz.ui.ablation.asked import question_controls, subjects_that_are_not_there
 from headviz.ui.ablation.controls import TITLES, where_chosen
 from headviz.ui.within import largest_share
 from headviz.view import FOLLOWS
@@ -57,6 +57,7 @@ def controls():
             where_chosen()
             if ui.value("target") != "loss":
                 question_controls()
+    subjects_that_are_not_there()
     return strict
 
 

@@ -16,8 +16,14 @@ ONLY_IN = {
     "plotly": ("headviz/charts/",),
     "matplotlib": ("headviz/charts/",),
     "diskcache": ("headviz/store.py",),
-    "torch": ("headviz/models/", "headviz/analysis/", "headviz/jobs/worker.py", "headviz/api.py"),
-    "transformers": ("headviz/models/", "headviz/analysis/", "headviz/api.py"),
+    "torch": (
+        "headviz/models/",
+        "headviz/analysis/",
+        "headviz/surgery/",
+        "headviz/jobs/worker.py",
+        "headviz/api.py",
+    ),
+    "transformers": ("headviz/models/", "headviz/analysis/", "headviz/surgery/", "headviz/api.py"),
     "datasets": ("headviz/data/",),
 }
 
@@ -32,16 +38,27 @@ MAY_IMPORT = {
         "errors",
         "settings",
         "analysis",
+        "surgery",
         "data",
         "models",
         "machine",
         "view",
         "reopen",
     },
-    "headviz/charts": {"charts", "types", "errors", "analysis"},
+    "headviz/charts": {"charts", "types", "errors", "analysis", "surgery"},
     "headviz/data": {"data", "types", "errors", "settings"},
     "headviz/models": {"models", "types", "errors", "settings", "machine"},
     "headviz/analysis": {"analysis", "models", "data", "types", "errors", "settings", "machine"},
+    "headviz/surgery": {
+        "surgery",
+        "analysis",
+        "models",
+        "data",
+        "types",
+        "errors",
+        "settings",
+        "machine",
+    },
     "headviz/store.py": {"codec", "types", "errors", "settings"},
     "headviz/codec.py": {"types", "errors"},
     "headviz/types": {"types", "errors"},
@@ -79,6 +96,10 @@ TABLES = {
     "headviz.models.architectures",
     "headviz.models.catalog",
     "headviz.models.smaller",
+    "headviz.surgery.arms",
+    "headviz.surgery.costs",
+    "headviz.surgery.layouts",
+    "headviz.surgery.progress",
 }
 
 PICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "joblib"}
@@ -126,7 +147,7 @@ def test_imports_go_one_way(path):
 )
 def test_pages_take_only_tables_from_the_packages_that_compute(path):
     for module in imports(path):
-        if module.startswith(("headviz.analysis.", "headviz.data.", "headviz.models.")):
+        if module.startswith(("headviz.analysis.", "headviz.data.", "headviz.models.", "headviz.surgery.")):
             assert any(module == table or module.startswith(table + ".") for table in TABLES), (
                 f"{name(path)} imports {module}"
             )

@@ -11,7 +11,7 @@ from headviz.analysis import ablation
 from headviz.analysis.choose import random_sets
 from headviz.cli import parser
 from headviz.commands.plan import plan_of
-from headviz.data import questions
+from headviz.data import corpora, questions
 from headviz.errors import BadInput
 from headviz.jobs import local
 from headviz.jobs.kinds import job_digest
@@ -105,6 +105,26 @@ def test_the_quiz_is_a_target(plan, table, no_worker):
     app = open_page(target="quiz")
     assert not app.exception
     assert len(local.list_jobs()) == 3
+
+
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [
+        ({}, "looks back at 512 (as long as an input here may be)"),
+        ({"tokens": 128}, "looks back at 128 (as long as an input here may be)"),
+        ({"target": "quiz"}, "looks back at 512 (an example: prompts differ in length)"),
+        ({"target": "quiz", "chosen": "measured"}, "(the median prompt that chose)"),
+    ],
+)
+def test_what_could_be_saved_says_at_which_context(plan, table, no_worker, parameters, says):
+    part = corpora.resolve("docstrings", part="train", tokens=128, settings=settings())
+    asked = questions.resolve_questions("quiz", shots=0, scoring="text", settings=settings())
+    for place in (part, asked):
+        request = ablation.scoring(dataclasses.replace(plan, chosen_on=place))
+        local.store().put(job_digest(request), table)
+    app = open_page(by="group", **parameters)
+    assert not app.exception
+    assert says in said(app)
 
 
 @pytest.mark.parametrize(

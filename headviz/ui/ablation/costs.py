@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import streamlit as st
 
 from headviz import recipes
@@ -21,6 +22,7 @@ from headviz.ui.ablation.presets import chat_model
 from headviz.ui.ablation.words import limit, margin
 
 _WAITING = "…"
+EXAMPLE = 512  # tokens, where how long prompts are is not known
 PLACES = {"zero": "zero in their place", "mean": "their mean in their place"}
 RANKED = {"uniform": "random sets of as many heads", "layer_matched": "with as many in each layer"}
 _HELP = (
@@ -186,9 +188,18 @@ def chosen_where(work: Measurements) -> None:
         st.caption(f"{whose}.")
 
 
+def context(work: Measurements) -> tuple[int, str]:
+    """(tokens that a token looks back at, what they are) for counting FLOPs."""
+    if work.plan.text is not None:
+        return work.plan.text.tokens, "as long as an input here may be"
+    if isinstance(work.plan.chosen_on, QuestionsRef):  # their prompts are what was scored
+        return int(np.median(work.table.lengths)), "the median prompt that chose"
+    return EXAMPLE, "an example: prompts differ in length"
+
+
 def could_save(work: Measurements) -> None:
-    context = work.plan.text.tokens if work.plan.text is not None else 512
-    freed = savings(work.off, context=context)
+    tokens, what = context(work)
+    freed = savings(work.off, context=tokens)
     if not freed.groups:
         st.caption(
             f"No whole KV group is off, so a runtime that skips heads could save no keys and values (0 of {freed.groups_total} "
@@ -198,8 +209,8 @@ def could_save(work: Measurements) -> None:
     st.caption(
         f"A runtime that skips whole KV groups could save {freed.groups} of {freed.groups_total} ({fmt.percent(freed.share)}): "
         f"{fmt.size(freed.kv_bytes_per_token)} of {fmt.size(freed.kv_bytes_total)} of KV cache a token, and "
-        f"{fmt.number(freed.flops_per_token / 1e6)} of {fmt.number(freed.flops_total / 1e6)} million attention FLOPs a token at "
-        f"{context} tokens. headviz itself saves nothing: it computes, and replaces."
+        f"{fmt.number(freed.flops_per_token / 1e6)} of {fmt.number(freed.flops_total / 1e6)} million attention FLOPs for a "
+        f"token that looks back at {tokens:,} ({what}). headviz itself saves nothing: it computes, and replaces."
     )
 
 

@@ -57,6 +57,29 @@ def test_the_newest_slider_position_replaces_the_one_not_started(plan, table, no
     assert len(waiting) == 3
 
 
+def test_the_last_result_stays_grey_under_its_own_share_until_the_new_one_is_there(plan, table, no_worker):
+    off = ablation.chosen(plan, table)
+    put(plan, None, 0.0)
+    put(plan, off, 0.2)
+    app = open_page()
+    assert "last: 20.0%" not in said(app)
+    assert "| change [95%], nats | +0.200" in said(app)
+    assert "| … |" in said(app), "with the mean in their place nothing was measured before"
+    app.slider(key="off").set_value(10.0).run()
+    text = said(app)
+    assert "| :gray[zero, last: 20.0% by AHON (LN)] | mean |" in text
+    assert "| change [95%], nats | :gray[+0.200" in text
+    assert "| heads off | 27 of 270 (10.0%) |" in text, "what is off now"
+    assert "Grey: the last result here" in text
+    fewer = ablation.with_share(plan, 0.1)
+    put(fewer, ablation.chosen(fewer, table), 0.05)
+    app.run()
+    assert ":gray[zero" not in said(app)
+    assert "| change [95%], nats | +0.0500" in said(app)
+    app.selectbox(key="target").set_value("quiz").run()
+    assert ":gray[zero" not in said(app), "another target has no last result"
+
+
 def test_random_heads_stand_beside(plan, table, no_worker):
     off = ablation.chosen(plan, table)
     put(plan, None, 0.0)

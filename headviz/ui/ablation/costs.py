@@ -9,28 +9,19 @@ from headviz import recipes
 from headviz.analysis import ablation
 from headviz.analysis.choose import savings
 from headviz.analysis.metrics import METRICS
-from headviz.analysis.paired import MeanChange, PairedChange, Verdict, within_tolerance
 from headviz.analysis.published import SOURCE, differs, published_row
-from headviz.analysis.yardsticks import YARDSTICKS
 from headviz.charts import fmt
 from headviz.data import corpora
 from headviz.errors import BadInput
 from headviz.types import QuestionsRef
+from headviz.ui.ablation.cost_table import table
 from headviz.ui.ablation.hand import HAND
-from headviz.ui.ablation.measurements import RANDOM, Measurements, change_words
+from headviz.ui.ablation.measurements import Measurements
 from headviz.ui.ablation.presets import chat_model
-from headviz.ui.ablation.words import limit, margin
 
-_WAITING = "…"
 EXAMPLE = 512  # tokens, where how long prompts are is not known
 PLACES = {"zero": "zero in their place", "mean": "their mean in their place"}
 RANKED = {"uniform": "random sets of as many heads", "layer_matched": "with as many in each layer"}
-_HELP = (
-    "Change: after − before, on the same inputs, with its 95% interval. Within tolerance: “yes” if even the unlucky end of a "
-    "one-sided 95% interval stays inside, “no” if even the lucky end is outside; “cannot tell” is not “no effect”. "
-    "Log-probability: of the right answer; it shows an effect before any answer flips. KL: how far the distribution over "
-    "answers moved. Flips: answers that became wrong, and that became right."
-)
 
 
 def costs(work: Measurements) -> None:
@@ -72,73 +63,6 @@ def at_chance(work: Measurements) -> None:
             "nothing.",
             icon=":material/casino:",
         )
-
-
-def table(work: Measurements) -> None:
-    rows = dict(_asked(work))
-    told = {kind: dict(_numbers(work, kind)) for kind in work.plans}
-    names = list(dict.fromkeys(name for numbers in told.values() for name in numbers))
-    names = names or ["loss, nats" if work.plan.text is not None else "accuracy"]
-    lines = [
-        "| replaced by | " + " | ".join(told) + " |",
-        "|:---|" + "---:|" * len(told),
-        *(f"| {name} | {text} |" + " |" * (len(told) - 1) for name, text in rows.items()),
-        *(
-            f"| {name} | " + " | ".join(told[kind].get(name, _WAITING) for kind in told) + " |"
-            for name in names
-        ),
-    ]
-    with st.container(key="costs"):
-        st.markdown("\n".join(lines), help=_HELP)
-
-
-def _asked(work: Measurements):
-    """Share asked and share off."""
-    plan, share = work.plan, work.share
-    if plan.by_score and plan.threshold is None:
-        yield "heads asked", fmt.percent(plan.share)
-    total = work.off.geometry.layers * work.off.geometry.heads
-    if work.static:
-        yield "heads off", fmt.count(work.off.count, total)
-    elif share == share:
-        yield "heads off, on average", fmt.percent(share)
-
-
-def _numbers(work: Measurements, kind: str):
-    cost = work.cost(kind)
-    if cost is None:
-        return
-    yard, tree = cost.yard, work.report(kind)
-    per_token = ", nats a token" if work.scoring == "text" else ", nats"
-    names = {"loss": "loss, nats", "accuracy": "accuracy", "logprob": f"log-probability{per_token}"}
-    yield names[yard.id], cost.moved()
-    yield f"change [95%], {cost.unit}", cost.words(unit=False)
-    claim = within_tolerance(cost.change, margin=margin(yard), worse=yard.worse)
-    yield f"within {limit(yard)}", _verdict(claim, cost.change)
-    for random, what in RANDOM.items():
-        if band := cost.random.get(random):
-            yield f"{what}, mean of {band.n}", fmt.signed(band.mean * yard.scale)
-    if yard.id == "loss":
-        return
-    beside = YARDSTICKS["logprob" if yard.id == "accuracy" else "accuracy"]
-    change = beside.change(work.before, work.after(kind), work.scoring)
-    told = fmt.percent if beside.id == "accuracy" else fmt.number
-    yield names[beside.id], f"{told(change.baseline)} → {told(change.ablated)}"
-    unit = "points" if beside.id == "accuracy" else per_token.removeprefix(", ")
-    yield f"its change [95%], {unit}", change_words(change, beside.scale)
-    yield ("KL over the choices, nats" if work.scoring == "text" else "KL, nats"), fmt.number(tree["kl"])
-    yield "flips", f"{tree['lost']} lost, {tree['gained']} gained"
-
-
-def _verdict(claim: Verdict, change: MeanChange | PairedChange) -> str:
-    if claim.answer != "cannot tell":
-        return claim.answer
-    of_answers = isinstance(change, PairedChange)
-    if claim.needed:
-        return f"cannot tell: takes about {claim.needed:,} {'questions' if of_answers else 'documents'}"
-    seen = change.lost + change.gained if of_answers else change.clusters
-    what = ("flip" if of_answers else "document") + ("" if seen == 1 else "s")
-    return f"cannot tell: {seen} {what}, too few to say how many it would take"
 
 
 def rank(work: Measurements) -> None:

@@ -5,7 +5,7 @@ import logging
 import os
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -37,6 +37,17 @@ PLAY = Kind(
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class MendRequest(PlayRequest):
+    """A play in the lane of repairs."""
+
+    kind: ClassVar[str] = "mend"
+    threads: int = 1
+
+
+MEND = replace(PLAY, kind="mend", request=MendRequest, lane="repair", title="Mend")
+
+
 class OutOfMemoryError(RuntimeError):
     """Named like torch's."""
 
@@ -63,6 +74,25 @@ def _batches(request, resources):
             time.sleep(request.seconds / 20)
             resources.kept.put([batch], found=np.full(3, batch))
     return head_pattern()
+
+
+def _steps(request, resources):
+    """Twenty steps, a line of the file `mark` each; goes on where the file ends, in whatever process and attempt."""
+    file = Path(request.mark)
+    for step in range(len(file.read_text().splitlines()) if file.exists() else 0, 20):
+        resources.watch.step("Training", step, 20, "steps")
+        time.sleep(request.seconds / 20)
+        with file.open("a") as open_file:
+            open_file.write(f"{os.getpid()}\n")
+    return head_pattern()
+
+
+def _threads(request, resources):
+    """Writes down with how many threads it computes, here and in what libraries read."""
+    Path(request.mark).write_text(
+        f"{resources.threads} {os.environ['OMP_NUM_THREADS']} {os.getpid()} {os.nice(0)}"
+    )
+    return _sleep(request, resources)
 
 
 def _deaf(request, resources):
@@ -132,6 +162,8 @@ def _talk(request, resources):
 PLAYS = {
     "sleep": _sleep,
     "batches": _batches,
+    "steps": _steps,
+    "threads": _threads,
     "deaf": _deaf,
     "stone": _stone,
     "die": _die,
@@ -149,3 +181,4 @@ PLAYS = {
 def register() -> None:
     """For the worker of the tests; tests themselves use monkeypatch."""
     KINDS["play"] = PLAY
+    KINDS["mend"] = MEND

@@ -5,7 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+from headviz.errors import BadInput
 from headviz.jobs.folder import ENDED, JobFolder, all_jobs
+from headviz.jobs.kinds import KINDS
 from headviz.jobs.view import JobView, look
 
 WAITING = ("queued", "interrupted")
@@ -19,6 +21,7 @@ class Board:
         self.jobs = jobs
         self._ended: dict[str, Stamp] = {}
         self._views: dict[str, tuple[Stamp, JobView]] = {}
+        self._lanes: dict[str, str] = {}
 
     def active(self) -> list[tuple[JobFolder, str]]:
         """(job, state) of all jobs that have not ended, oldest first; those that can wait come last."""
@@ -35,9 +38,27 @@ class Board:
                     found.append((job.later(), job.created, job.digest, job, state))
         return [(job, state) for *_, job, state in sorted(found, key=lambda row: row[:3])]
 
-    def waiting(self) -> list[JobFolder]:
-        """Jobs that a worker may take up, in the order in which it does."""
-        return [job for job, state in self.active() if state in WAITING]
+    def waiting(self, lane: str = "live") -> list[JobFolder]:
+        """Jobs that the worker of a lane may take up, in the order in which it does."""
+        return [job for job, state in self.active() if state in WAITING and self.lane_of(job) == lane]
+
+    def lane_of(self, job: JobFolder) -> str:
+        """The lane of a job; of one that cannot be read, the live one, whose worker says so."""
+        if job.digest not in self._lanes:  # never another: the kind is part of what the digest is of
+            try:
+                self._lanes[job.digest] = KINDS[job.request().kind].lane
+            except (BadInput, FileNotFoundError):
+                return "live"
+        return self._lanes[job.digest]
+
+    def threads_taken(self) -> int:
+        """Threads with which repairs compute now."""
+        taken = 0
+        for job, state in self.active():
+            if state not in WAITING and self.lane_of(job) == "repair":
+                with suppress(BadInput, FileNotFoundError):
+                    taken += max(1, getattr(job.request(), "threads", 1))
+        return taken
 
     def views(self) -> list[JobView]:
         """Every job, newest first."""

@@ -1,4 +1,4 @@
-"""The live lane: one warm worker a device. Starting it, knowing whether it lives, stopping it."""
+"""A lane: one worker of a device for some kinds of job. Starting it, knowing whether it lives, stopping it."""
 
 from __future__ import annotations
 
@@ -29,13 +29,17 @@ MAX_LOG = 2_000_000  # bytes; then the log begins anew and the old one is kept b
 
 
 class Lane:
-    """The worker of one device, seen from outside. The lock is passed to it at birth, so it is never free meanwhile."""
+    """The worker of one lane of a device, seen from outside; `lane` is a row of `kinds.LANES`.
 
-    def __init__(self, settings: Settings, command: tuple[str, ...] = COMMAND) -> None:
+    The lock is passed to it at birth, so it is never free meanwhile.
+    """
+
+    def __init__(self, settings: Settings, command: tuple[str, ...] = COMMAND, lane: str = "live") -> None:
         self.settings = settings
         self.command = command
+        self.lane = lane
         folder = settings.home / "lanes"
-        name = "live-" + re.sub(r"[^A-Za-z0-9]+", "-", settings.device)
+        name = f"{lane}-" + re.sub(r"[^A-Za-z0-9]+", "-", settings.device)
         self.lock = folder / f"{name}.lock"
         self.log = folder / f"{name}.log"
         self.starts = folder / f"{name}.starts"  # a line a start; the worker removes it once it is up
@@ -105,7 +109,7 @@ class Lane:
             file.write(f"{time.time()}\n")
         with self.log.open("ab") as output:
             child = subprocess.Popen(
-                [*self.command, "--lock-fd", str(lock.descriptor)],
+                [*self.command, "--lane", self.lane, "--lock-fd", str(lock.descriptor)],
                 cwd=ROOT,
                 env=environment(self.settings),
                 stdin=subprocess.DEVNULL,
@@ -116,7 +120,7 @@ class Lane:
                 start_new_session=True,  # it outlives the dashboard
             )
         _children.append(child)
-        log.info("started worker %s for %s", child.pid, self.settings.device)
+        log.info("started %s worker %s for %s", self.lane, child.pid, self.settings.device)
 
 
 def reap(patience: float = 0.0) -> None:

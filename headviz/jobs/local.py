@@ -33,7 +33,7 @@ from headviz.errors import (
 from headviz.jobs.board import WAITING, Board
 from headviz.jobs.files import Lock
 from headviz.jobs.folder import ENDED, Attempt, JobFolder
-from headviz.jobs.kinds import KINDS, job_digest
+from headviz.jobs.kinds import KINDS, LANES, job_digest
 from headviz.jobs.lane import COMMAND, Lane
 from headviz.jobs.resources import Resources
 from headviz.jobs.run import carry_out, logged, prepare_process, pulse
@@ -73,7 +73,8 @@ class Jobs:
         self.folder = ours.home / "jobs"
         self.archive = self.folder / "archive"
         self.store = Store(ours.home / "results", ours.store_limit)
-        self.lane = Lane(ours, command)
+        self.lanes = {name: Lane(ours, command, name) for name in LANES}
+        self.lane = self.lanes["live"]
         self.board = Board(self.folder)
         self._here: Resources | None = None
 
@@ -93,7 +94,7 @@ class Jobs:
         job.hold(holder)
         job.hurry()
         if job.state() in WAITING:
-            self.lane.start()
+            self._lane(job).start()
         return self.view(job.digest) or self.ask(request, holder)  # moved aside at this very moment: again
 
     def view(self, digest: str) -> JobView | None:
@@ -106,10 +107,11 @@ class Jobs:
             return dataclasses.replace(seen, state="done")
         if seen.state == "done" and not self._answered(job):
             return None
-        if seen.state in WAITING and (problem := self.lane.problem()):
+        if seen.state in WAITING and (problem := self._lane(job).problem()):
             return dataclasses.replace(seen, state="failed", error=problem, error_type=JobFailed.__name__)
         if seen.state == "queued":
-            active = [(other.digest, state) for other, state in self.board.active()]
+            lane = self.board.lane_of(job)
+            active = [(o.digest, state) for o, state in self.board.active() if self.board.lane_of(o) == lane]
             place = next((i for i, (other, _) in enumerate(active) if other == digest), len(active))
             running = sum(state not in WAITING for _, state in active[place:])
             return dataclasses.replace(seen, ahead=place + running)
@@ -121,7 +123,7 @@ class Jobs:
         job.hold(holder)
         seen = self.view(digest)
         if seen is not None and seen.state in WAITING:
-            self.lane.start()
+            self._lane(job).start()
         return seen
 
     def result(self, request: Request) -> Result | None:
@@ -139,7 +141,7 @@ class Jobs:
         job = self._named(digest)
         if job.last() is not None:
             return job.log_tail(lines)
-        return self.lane.log_tail(lines)
+        return self._lane(job).log_tail(lines)
 
     def find(self, prefix: str) -> str:
         """The digest that begins with `prefix`. Raises BadInput where none or several do."""
@@ -194,19 +196,22 @@ class Jobs:
             raise BadInput(
                 f"There is no job {digest[:12]} any more. Ask again from the page or the command line."
             )
-        self.lane.came_up()  # a person wants it: the worker may be started again too
+        self._lane(job).came_up()  # a person wants it: the worker may be started again too
         request = job.request()
         if job.state() in ENDED and not self._answered(job):
             self._afresh(job, request)
         return self.ask(request, holder)
 
     def ensure_worker(self) -> str | None:
-        """Start the worker where a job waits and none lives. Returns a sentence where it cannot be started."""
-        return self.lane.start() if self.board.waiting() else None
+        """Start the worker of each lane where a job waits and none lives. Returns a sentence where one cannot be started."""
+        waiting = {self.board.lane_of(job) for job, state in self.board.active() if state in WAITING}
+        problems = [self.lanes[name].start() for name in LANES if name in waiting]
+        return next((problem for problem in problems if problem), None)
 
     def stop_worker(self) -> None:
-        """End the worker; what it was doing is taken up by the next one."""
-        self.lane.stop()
+        """End the workers; what they were doing is taken up by the next ones."""
+        for lane in self.lanes.values():
+            lane.stop()
 
     # ------------------------------------------------------------------------------------------ in this process
 
@@ -271,6 +276,9 @@ class Jobs:
         if len(digest) != 64 or set(digest) - set("0123456789abcdef"):
             raise BadInput(f"{digest!r} is no job's id: 64 hexadecimal digits.")
         return JobFolder(self.folder / digest)
+
+    def _lane(self, job: JobFolder) -> Lane:
+        return self.lanes[self.board.lane_of(job)]
 
     def _answered(self, job: JobFolder) -> bool:
         return job.result_file.exists() or job.digest in self.store

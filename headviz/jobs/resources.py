@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 from typing import TYPE_CHECKING
 
+from headviz.jobs.board import Board
+from headviz.jobs.threads import set_threads, threads_for
 from headviz.settings import Settings
-from headviz.types import ModelRef, Silent, Watch
+from headviz.types import ModelRef, Request, Silent, Watch
 from headviz.types.watch import KeepsNothing, Kept
 
 if TYPE_CHECKING:
@@ -18,15 +20,22 @@ class Resources:
 
     watch:   where to report progress and hear of a cancel; another one for each job
     kept:    finished batches of this job from before it was interrupted; another one for each job
-    threads: how many threads to compute with
+    threads: how many threads to compute with; another number for each job
+    most:    threads of this process where no repair runs beside it
     """
 
     def __init__(self, settings: Settings, threads: int) -> None:
         self.settings = settings
-        self.threads = threads
+        self.threads = self.most = threads
         self.watch: Watch = Silent()
         self.kept: Kept = KeepsNothing()
         self._loaded: Loaded | None = None
+        self._board = Board(settings.home / "jobs")
+
+    def begin(self, request: Request) -> None:
+        """Compute the next job with as many threads as are due to it now."""
+        self.threads = threads_for(request, self.most, self._board)
+        set_threads(self.threads)
 
     def model(self, ref: ModelRef) -> Loaded:
         """The loaded model, kept until another one is asked for. Two models are never held at once."""

@@ -126,6 +126,7 @@ def _answer(attempt: Attempt, resources: Resources) -> None:
         except CorruptResult:
             job.result_file.unlink(missing_ok=True)
     resources.watch.step("Starting")
+    resources.begin(request)
     result = _function(row.run)(request, resources)
     if not row.takes(result):
         raise JobFailed(

@@ -46,11 +46,13 @@ def body() -> None:
             st.session_state.headviz_by_score = (work.off.heads, plan.chosen_on, plan.metric)
         with said:
             ui.say(sentence(work))
-        started(work)
+        progress = st.container()
         left, right = st.columns([5, 4], gap="medium")
         with right:
             numbers, place = st.container(), st.container()
-        with place:  # first, although it stands below: it is what a moved slider tells before anything is measured
+        with (
+            place
+        ):  # first, although it stands below: it is what a moved slider tells before anything is measured
             order.strip(work)
         with left:
             draw_map(work, table)
@@ -66,6 +68,8 @@ def body() -> None:
             **ui.keyed("look"),
         )
         PANELS[ui.value("look")][1](work, table)
+        with progress:  # at the end: runs that begin take the processor from what is drawn
+            started(work)
         if work.before is not None:
             ui.provenance(ui.measured_text(work.before))
 
@@ -97,6 +101,7 @@ def scored(slider) -> tuple[Plan, ScoreTable | None]:
 
 def started(work: Measurements) -> None:
     """How far the measurements are, or the button that begins them where they take long."""
+    work.begin()
     missing = work.missing()
     if missing and work.started:
         ui.working_on(missing)
@@ -113,18 +118,11 @@ def draw_map(work: Measurements, table: ScoreTable) -> None:
     row, note = METRICS[work.plan.metric], tables.caption(table.provenance, table)
     shown.switch()
     map_shows(shown.shown_of(work))
-    figure = shown.shown_map(work, table, picked_head(table))
+    boxes, picked = by_hand() and draws_boxes(), picked_head(table)
+    figure = shown.shown_map(work, table, picked)
     if figure is None and work.static:
-        figure = heatmap.head_map(
-            table.mean(row.id),
-            row,
-            geometry=table.geometry,
-            theme=ui.theme(),
-            inactive=work.off.mask(),
-            marked="off",
-            selected=picked_head(table),
-            provenance=note,
-        )
+        key = (table.provenance.digest, row.id, work.off.heads, picked or (), ui.theme(), boxes)
+        figure = ui.once(lambda: score_map(work, table, picked, note, boxes), "map", *key)
     elif figure is None:
         figure = heatmap.inactive_share_map(
             work.off_share_map(),
@@ -132,17 +130,15 @@ def draw_map(work: Measurements, table: ScoreTable) -> None:
             geometry=table.geometry,
             theme=ui.theme(),
             inputs=len(table.lengths),
-            selected=picked_head(table),
+            selected=picked,
             provenance=note,
             title=f"Beyond the threshold of {row.symbol}, share of the inputs that chose",
         )
-    if by_hand() and draws_boxes():
-        figure.update_layout(dragmode="select")
     ui.chart(
         figure,
         key="map",
         on_select=clicked,
-        box=by_hand() and draws_boxes(),
+        box=boxes,
         name=f"headviz-off-{row.id}",
         alt="Map of the score, heads that are off hatched",
     )
@@ -153,6 +149,22 @@ def draw_map(work: Measurements, table: ScoreTable) -> None:
             args=(work.off.heads, work.plan.chosen_on, row.id),
             help="Go on by hand: these heads are off, and clicks on the map add or remove some.",
         )
+
+
+def score_map(work: Measurements, table: ScoreTable, picked: tuple[int, int] | None, note: str, boxes: bool):
+    """The score that chooses, what is off hatched. boxes: the mouse draws boxes on it."""
+    row = METRICS[work.plan.metric]
+    figure = heatmap.head_map(
+        table.mean(row.id),
+        row,
+        geometry=table.geometry,
+        theme=ui.theme(),
+        inactive=work.off.mask(),
+        marked="off",
+        selected=picked,
+        provenance=note,
+    )
+    return figure.update_layout(dragmode="select") if boxes else figure
 
 
 def picked_head(table: ScoreTable) -> tuple[int, int] | None:

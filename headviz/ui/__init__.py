@@ -3,6 +3,7 @@
 state.py      the view in session and URL, and the model and data it names
 parts.py      page head, the computed sentence, charts, provenance
 answers.py    requests: nothing yet, working, failed, done
+once.py       what takes a while to make, made once for each key
 threshold.py  which score and how strict: controls over a map, and the sentence they give
 one_head.py   picking a head, its scores in depth, what it attends to
 take_away.py  downloads and "show the code"
@@ -10,6 +11,7 @@ take_away.py  downloads and "show the code"
 
 from headviz.describe import describe
 from headviz.ui.answers import answer, cached, ended, forget, gather, jobs_indicator, working_on
+from headviz.ui.once import once
 from headviz.ui.parts import (
     chart,
     measured_text,
@@ -51,6 +53,7 @@ __all__ = [
     "keyed",
     "measured_text",
     "model_ref",
+    "once",
     "page_head",
     "pick_head",
     "provenance",

@@ -20,6 +20,7 @@ from headviz.types import MeasureRequest, QuestionScores, ScoreTable, TextLosses
 from headviz.ui.ablation.hand import HAND
 from headviz.ui.ablation.plan import is_small
 from headviz.ui.answers import cached, gather
+from headviz.ui.once import once
 
 QUANTITY = {"loss": "Loss", "accuracy": "Accuracy", "logprob": "Log-probability of the right answer"}
 RANDOM = {
@@ -45,7 +46,7 @@ class Measurements:
         self.base = job_digest(ablation.measuring(plan, None))
         self.started = is_small(plan) or self.base in st.session_state.setdefault("headviz_go", set())
         self.wanted = [ablation.measuring(plan, None), *(self.request(kind) for kind in self.plans)]
-        self.there = gather(self.wanted, start=self.started)
+        self.there = gather(self.wanted, start=False)
         self.before = self.there.get(self.base)
         # by replacement: sentence, table, strip and curve all ask, and intervals and looks into the store take time
         self._told: dict[str, dict | None] = {}
@@ -63,6 +64,11 @@ class Measurements:
     def after(self, kind: str) -> QuestionScores | TextLosses | None:
         """What was measured with it, None where it is not there yet."""
         return cached(self.request(kind)) if kind in self.plans else None
+
+    def begin(self) -> None:
+        """Queue what is wanted and not there, where runs are begun."""
+        if self.started:
+            self.there = gather(self.wanted, start=True)
 
     def go(self) -> None:
         """Begin the runs of this target; a callback."""
@@ -136,8 +142,20 @@ class Measurements:
         if replace not in self._costs:
             after = self.after(replace)
             measured = self.before is not None and after is not None
-            self._costs[replace] = self._cost(replace, after) if measured else None
+            self._costs[replace] = (
+                once(lambda: self._cost(replace, after), "cost", *self._measured(replace))
+                if measured
+                else None
+            )
         return self._costs[replace]
+
+    def _measured(self, replace: str) -> tuple:
+        """Names of all results that the cost with that replacement is made of."""
+        draws = (
+            (kind, tuple(one.provenance.digest for one in several))
+            for kind, several in self._drawn(replace).items()
+        )
+        return self.base, job_digest(self.request(replace)), *draws
 
     def _cost(self, replace: str, after: QuestionScores | TextLosses) -> Cost:
         yard, change = self.yard, self.yard.change(self.before, after, self.scoring)

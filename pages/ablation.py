@@ -12,7 +12,7 @@ from headviz.charts import heatmap, tables
 from headviz.data import corpora
 from headviz.errors import HeadvizError
 from headviz.types import ScoreTable
-from headviz.ui.ablation import alone, curve, models, order, scores, shown, subjects, take, text
+from headviz.ui.ablation import alone, curve, expected, models, order, scores, shown, subjects, take, text
 from headviz.ui.ablation.controls import controls, settle, share_slider, strictness
 from headviz.ui.ablation.costs import costs
 from headviz.ui.ablation.hand import by_hand, clicked, draws_boxes, edit, map_shows
@@ -38,7 +38,7 @@ def body() -> None:
     said = st.container()
     slider = controls()
     with ui.sentences():
-        plan, table = scored(slider)
+        plan, table = scored(slider, said)
         if table is None:
             return
         work = Measurements(plan, table)
@@ -74,11 +74,15 @@ def body() -> None:
             ui.provenance(ui.measured_text(work.before))
 
 
-def scored(slider) -> tuple[Plan, ScoreTable | None]:
-    """The plan, and the scores that choose; None while they are not there. Fills the slider's place in any case."""
+def scored(slider, said) -> tuple[Plan, ScoreTable | None]:
+    """The plan, and the scores that choose; None while they are not there. Fills the slider's place in any case, and
+    without scores that of the sentence."""
     try:
         plan = plan_now()
         asked = ablation.scoring(plan)
+        if ui.cached(asked) is None:
+            with said:
+                ui.say(expected.sentence(plan))
         table = ui.answer(
             asked,
             start=ui.starts_by_itself(asked) and is_small(plan),
@@ -108,7 +112,8 @@ def started(work: Measurements) -> None:
     elif missing:
         st.info(
             f"{len(missing)} runs of this model on {corpora.describe(work.plan.questions or work.plan.text)} take a while, so "
-            "they wait for you.",
+            f"they wait for you: {expected.what(work.plan)}; "
+            f"{expected.time_words(work.plan, work.table, len(missing))}.",
             icon=":material/play_circle:",
         )
         st.button("Measure", type="primary", on_click=work.go)

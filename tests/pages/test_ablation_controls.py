@@ -9,12 +9,14 @@ from streamlit.testing.v1 import AppTest
 
 from headviz.analysis import ablation
 from headviz.analysis.headfile import read_origin
+from headviz.charts import fmt
 from headviz.data import questions
 from headviz.errors import Unreachable
 from headviz.jobs import local
 from headviz.jobs.kinds import job_digest
 from headviz.settings import settings
-from headviz.types import DataRef, PromptScoreRequest, QuestionScores, plain
+from headviz.types import DataRef, PromptScoreRequest, QuestionScores, QuestionsRef, plain
+from headviz.ui.ablation import expected
 from tests.fakes import fake_provenance
 from tests.pages.conftest import figure, losses, open_page, put, said
 
@@ -262,9 +264,64 @@ def test_long_runs_wait_for_a_click(plan, table, no_worker, mmlu):
     app = open_page(target="mmlu", each=0)
     assert not app.exception
     assert measured() == []
-    assert "take a while, so they wait for you" in said(app)
+    assert (
+        "take a while, so they wait for you: 320 questions of 16 subjects; how long that takes is not known"
+        in said(app)
+    )
     next(b for b in app.button if b.label == "Measure").click().run()
     assert len(measured()) == 3
+
+
+def test_the_papers_protocol_says_how_many_questions_and_how_long_before_it_begins(
+    plan, table, no_worker, mmlu
+):
+    app = open_page(target="mmlu", mode="per-input", chosen="measured", shots="0", scoring="text")
+    assert not app.exception
+    assert app.button(key="ask_prompt-score").label == "Score and measure"
+    text = said(app)
+    assert (
+        "**20.0% of the heads will be off, chosen anew for each input, by AHON (LN).** Nothing is measured yet"
+        in text
+    )
+    assert "2 runs over 320 questions of 16 subjects, after one that scores" in text
+    assert "how long that takes is not known before the first batch" in text
+    assert local.list_jobs() == []
+
+
+def test_the_time_comes_from_a_run_that_was_like_it(plan, table, no_worker):
+    found = questions.resolve_questions("quiz", shots=0, scoring="text", settings=settings())
+    few = dataclasses.replace(found, subjects=("animals",))
+    rule = dataclasses.replace(plan, mode="per-input", text=None, questions=found, chosen_on=found)
+    assert expected.time_words(rule, None, 3) == expected.UNKNOWN
+    keep(ablation.measuring(dataclasses.replace(rule, questions=few), None), timed(answers(0.5), 4.0))
+    assert expected.time_words(rule, None, 3) == expected.UNKNOWN, (
+        "prompts that share their beginning are no guide"
+    )
+    keep(
+        ablation.measuring_per_input(dataclasses.replace(rule, questions=few), table),
+        timed(answers(0.5), 8.0),
+    )
+    assert expected.time_words(rule, None, 3) == f"about {fmt.duration(3 * 320 * 8 / 40)} on this machine"
+    static = dataclasses.replace(rule, mode="static")
+    assert expected.time_words(static, None, 1) == f"about {fmt.duration(320 * 4 / 40)} on this machine"
+
+
+def timed(result: QuestionScores, seconds: float) -> QuestionScores:
+    return dataclasses.replace(result, provenance=dataclasses.replace(result.provenance, seconds=seconds))
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({}, (14_042, True)),
+        ({"per_subject": 20}, (57 * 20, False)),
+        ({"half": "first"}, (57 * 125, False)),
+        ({"subjects": ("anatomy",)}, (250, False)),
+    ],
+)
+def test_the_hub_is_not_asked_to_count(more, says):
+    asked = QuestionsRef(source="mmlu", revision="0" * 40, subjects=questions.MMLU_SUBJECTS)
+    assert expected.questions_of(dataclasses.replace(asked, **more)) == says
 
 
 @pytest.fixture

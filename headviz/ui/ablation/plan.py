@@ -14,7 +14,8 @@ from headviz.data import corpora, questions
 from headviz.errors import HeadvizError
 from headviz.models import catalog
 from headviz.settings import settings
-from headviz.types import DataRef, QuestionsRef, Silent
+from headviz.types import DataRef, QuestionsRef
+from headviz.ui.ablation.expected import questions_of
 from headviz.ui.ablation.hand import HAND, places_now
 from headviz.ui.answers import cached
 from headviz.view import parse_heads
@@ -26,7 +27,6 @@ OWN_WAY = {
 }  # how each set is asked unless somebody chooses
 SMALL = 64 * 1024  # tokens of a run that starts without being asked for
 _QUESTION = 80  # tokens of a question or a worked example, roughly
-_OF_SUBJECT = 250  # questions of a subject of MMLU, roughly: the hub is not asked to count them
 
 
 def other_part(data: DataRef) -> DataRef:
@@ -156,13 +156,4 @@ def is_small(plan: Plan) -> bool:
     """Whether a run of this is begun without asking."""
     if plan.text is not None:
         return plan.text.inputs * plan.text.tokens <= SMALL
-    return _tokens(plan.questions) <= SMALL
-
-
-@st.cache_resource(max_entries=64, show_spinner=False)
-def _tokens(asked: QuestionsRef) -> int:
-    if len(asked.revision) == 40:  # the hub's: not read here
-        count = len(asked.subjects) * min(asked.per_subject or _OF_SUBJECT, _OF_SUBJECT)
-    else:
-        count = len(questions.read_questions(asked, settings(), Silent()).items)
-    return count * (asked.shots + 1) * _QUESTION
+    return questions_of(plan.questions)[0] * (plan.questions.shots + 1) * _QUESTION <= SMALL

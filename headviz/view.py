@@ -289,6 +289,7 @@ VIEW: dict[str, Parameter] = {
     "sink_above": Parameter(_number(0, 1), 0.5, "bands"),
     "nats_below": Parameter(_number(0, 20), 0.5, "bands"),
     "band_over": Parameter(_number(0, 99), 30.0, "bands"),
+    "reported": Parameter(_flag, True, "bands"),
     "overlaid": Parameter(_names, "", "bands"),
     "aspect": Parameter(_choice(ASPECTS), "spread", "bands"),
     "instead_of_bos": Parameter(_text, "The", "bands"),

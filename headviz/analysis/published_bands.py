@@ -24,6 +24,10 @@ class PublishedBand:
     first: int
     last: int
 
+    def slope(self, head: int) -> float:
+        """BLOOM's own rule, for a number of heads that is a power of two, nats a token."""
+        return 2 ** (-8 * (head + 1) / self.heads)
+
     @property
     def share(self) -> float:
         """Share of all heads that are collapsed, 0..1."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import plotly.graph_objects as go
 
 from headviz.analysis.bands import count_above
 from headviz.charts import classes, fmt, frame, scales
+from headviz.charts.references import Reference, shares_at
 
 BINS = 50
 
@@ -20,10 +23,12 @@ def mass_spread(
     theme: str = "light",
     width: int = frame.NARROW,
     provenance: str = "",
+    published: Sequence[Reference] = (),
 ) -> go.Figure:
     """Above: heads in each bin of mass, stacked by class. Below: heads above each threshold. mass, named: (L, H).
 
-    The grey band from 0.4 to 0.6 marks where a threshold of one half decides by little.
+    The grey band from 0.4 to 0.6 marks where a threshold of one half decides by little. published: shares of collapsed heads
+    (above 0.5), as crosses in the lower figure.
     """
     p, mass = frame.palette(theme), np.asarray(mass, np.float64)
     figure = frame.start(theme, 430, left=56, top=44, bottom=46, note=provenance, chars=frame.fitting(width))
@@ -50,13 +55,15 @@ def mass_spread(
         hovertemplate="%{y} heads above %{x:.3f}<extra></extra>",
         name="heads above the threshold",
     )
+    shares_at(figure, published, 0.5, mass.size, theme, xaxis="x2", yaxis="y2")
     for n in ("", "2"):
         _marks(figure, n, sink, dead, theme)
     _axes(figure, theme)
     counts = {name: int((named == name).sum()) for name in scales.CLASSES}
     frame.label(figure, "   ".join(classes.key(counts, theme)), theme, yshift=22, xshift=-46, name="key")
     frame.label(figure, "heads, by class; grey: 0.4 to 0.6", theme, yshift=3, xshift=-46)
-    frame.label(figure, "heads above the threshold", theme, y=0.45, xshift=-46, yshift=3)
+    below = "heads above the threshold" + ("; ✕ BLOOM’s share as published" if published else "")
+    frame.label(figure, below, theme, y=0.45, xshift=-46, yshift=3)
     return figure
 
 

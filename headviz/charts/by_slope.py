@@ -11,6 +11,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from headviz.charts import fmt, frame, scales
+from headviz.charts.references import Reference, bands_by_slope
 
 SYMBOLS = ("circle", "diamond-open", "square-open", "triangle-up-open", "star-open")
 _SIGNS = ("●", "◇", "□", "△", "☆")
@@ -48,11 +49,12 @@ def mass_by_slope(
     selected: tuple[int, int] | None = None,
     provenance: str = "",
     width: int = frame.NARROW,
+    published: Sequence[Reference] = (),
 ) -> go.Figure:
     """Dots of each model at log2 of their slope, steep at the left, or at their index; layers from pale to strong.
 
     lines: thresholds by name, drawn across. Models without slopes are left out of the slope axis. Levels go by the slopes
-    of the first model on the index axis.
+    of the first model on the index axis. published: bands as lines at the top, on the slope axis only.
     """
     shown = [cloud for cloud in clouds if axis == "index" or cloud.slopes is not None]
     figure = frame.start(
@@ -70,8 +72,10 @@ def mass_by_slope(
             first=cloud is clouds[0],
             selected=selected,
         )
+    published = published if axis == "slope" and shown else ()
+    bands_by_slope(figure, published, theme)
     _thresholds(figure, lines, theme)
-    _key(figure, shown, levels, theme)
+    _key(figure, shown, levels, theme, published)
     title = "log2 of slope, nats a token; shallow right" if axis == "slope" else "head index"
     across = frame.axis(theme, title, fixedrange=True)
     if axis == "slope":
@@ -167,7 +171,9 @@ def _thresholds(figure, lines: dict[str, float], theme: str) -> None:
         )  # fmt: skip
 
 
-def _key(figure, shown: Sequence[Cloud], levels: Sequence[Level], theme: str) -> None:
+def _key(
+    figure, shown: Sequence[Cloud], levels: Sequence[Level], theme: str, published: Sequence[Reference]
+) -> None:
     ramp, p = scales.colours(scales.SCALES["share"], theme), frame.palette(theme)
     last = max((len(cloud.mass) for cloud in shown), default=1) - 1
     models = "   ".join(f"{_SIGNS[i % len(_SIGNS)]} {escape(cloud.label)}" for i, cloud in enumerate(shown))
@@ -180,6 +186,11 @@ def _key(figure, shown: Sequence[Cloud], levels: Sequence[Level], theme: str) ->
         f"<span style='color:{p.null}'>{'━' if level.low is None else '┄'}</span> {escape(level.name)}"
         for level in levels
     )
+    if published:
+        layers += (
+            f"   <span style='color:{p.muted}'>├┤</span> bands as published, from the top: "
+            + ", ".join(escape(one.name.removeprefix("BLOOM ")) for one in published)
+        )
     font = {"size": 13, "color": p.text}
     frame.label(figure, models, theme, yshift=44, xshift=-46, name="key", font=font)
     frame.label(figure, layers, theme, yshift=25, xshift=-46, name="layers")

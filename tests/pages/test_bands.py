@@ -311,3 +311,17 @@ def numbers(packed):
     if isinstance(packed, dict):
         return np.frombuffer(base64.b64decode(packed["bdata"]), np.dtype(packed["dtype"])).tolist()
     return packed
+
+
+def test_blooms_published_bands_stand_beside_what_is_measured_and_can_be_switched_off(measured, no_worker):
+    app = open_page(order="slope", aspect="spread")
+    drawn = {trace["name"]: trace for trace in figure(app, "by_slope")["data"]}
+    assert drawn["BLOOM 560m"]["x"] == [-5.0, -8.0]  # H09 and H15 of 16
+    assert drawn["BLOOM 3b"]["x"] == [-5.25, -7.75]  # H20 and H30 of 32
+    assert "44.0% of its heads" in drawn["BLOOM 560m"]["hovertemplate"]
+    crosses = next(t for t in figure(app, "mass_spread")["data"] if t.get("name") == "as published")
+    assert numbers(crosses["x"]) == [0.5] * 4
+    assert numbers(crosses["y"])[0] == pytest.approx(169 / 384 * L * H)
+    app.checkbox(key="reported").uncheck().run()
+    assert not {trace["name"] for trace in figure(app, "by_slope")["data"]} & {"BLOOM 560m", "BLOOM 3b"}
+    assert "as published" not in {trace.get("name") for trace in figure(app, "mass_spread")["data"]}

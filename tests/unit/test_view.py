@@ -98,6 +98,7 @@ CHANGED = {
     "sink_above": 0.4,
     "nats_below": 0.3,
     "band_over": 10.0,
+    "reported": False,
     "overlaid": "org/one,mine",
     "aspect": "kernel",
     "instead_of_bos": ".",

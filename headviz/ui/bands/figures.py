@@ -9,7 +9,7 @@ from headviz.analysis import bands as of
 from headviz.charts import tables
 from headviz.charts.bands_map import bands_map
 from headviz.charts.by_slope import Cloud, mass_by_slope
-from headviz.ui.bands import others, words
+from headviz.ui.bands import others, published, words
 from headviz.ui.bands.controls import overlaid
 from headviz.ui.bands.work import Work, levels, name_of
 from headviz.ui.compare.figures import clicked
@@ -68,12 +68,15 @@ def draw_scatter(work: Work) -> None:
             selected=work.picked(),
             provenance=" · ".join([note(work), *(name for name in every if name != name_of(work.request))]),
             width=300,
+            published=() if work.slopes is None else published.references(),
         ),
         key="by_slope",
         on_select=lambda: clicked("by_slope"),
         name="headviz-mass-by-slope",
         alt="Attention on the first token against the slope, one dot a head",
     )
+    if work.slopes is not None:
+        published.switch()
     overlaid()
     bare = [name for name, one in every.items() if one.slopes is None]
     if by_slope and bare:

@@ -12,7 +12,7 @@ from headviz.charts import fmt, tables
 from headviz.charts.band_spread import mass_spread
 from headviz.charts.kernel import by_distance
 from headviz.types import DistanceRequest, head_name
-from headviz.ui.bands import words
+from headviz.ui.bands import published, words
 from headviz.ui.bands.work import Work
 
 
@@ -28,6 +28,7 @@ def distribution(work: Work) -> None:
                 theme=ui.theme(),
                 width=440,
                 provenance=tables.caption(work.bands.provenance),
+                published=() if work.slopes is None else published.references(),
             ),
             key="mass_spread",
             name="headviz-mass-distribution",

@@ -10,6 +10,7 @@ import streamlit as st
 from headviz import ui
 from headviz.analysis.published_bands import BLOOM, SOURCE
 from headviz.charts import fmt
+from headviz.charts.references import Reference
 from headviz.ui.bands import others, words
 from headviz.ui.bands.work import Work, name_of
 
@@ -29,6 +30,32 @@ def panel(work: Work) -> None:
         },
     )  # fmt: skip
     st.caption(f"Published: {SOURCE}. headviz has not measured those rows.")
+
+
+def references() -> tuple[Reference, ...]:
+    """The published bands and shares as lines for the figures; none where they are switched off."""
+    if not ui.value("reported"):
+        return ()
+    return tuple(
+        Reference(
+            name=row.model,
+            steepest=row.slope(row.first),
+            shallowest=row.slope(row.last),
+            share=row.share,
+            told=f"{row.model}, as published: band H{row.first:02d} to H{row.last:02d}, {fmt.percent(row.share)} of its heads collapsed",
+        )
+        for row in BLOOM.values()
+    )
+
+
+def switch() -> None:
+    """Whether the published numbers are drawn beside the measured ones."""
+    st.checkbox(
+        "BLOOM as published",
+        help="Lines for what the paper reports of four sizes of BLOOM: over which slopes the band of collapsed heads goes, and "
+        "which share of the heads is collapsed. Its numbers, not measured here.",
+        **ui.keyed("reported"),
+    )
 
 
 def rows(work: Work) -> list[dict]:
@@ -52,15 +79,14 @@ def rows(work: Work) -> list[dict]:
             }
         )
     for row in BLOOM.values():
-        slope = _published_slopes(row.heads)
         found.append(
             {
                 "model": row.model,
                 "heads": f"{row.layers} × {row.heads}",
                 "collapsed": fmt.count(row.collapsed, row.layers * row.heads),
                 "band": f"H{row.first:02d} to H{row.last:02d}",
-                "slopes": _slopes(slope[row.first], slope[row.last]),
-                "edge": float(np.log2(slope[row.first])),
+                "slopes": _slopes(row.slope(row.first), row.slope(row.last)),
+                "edge": float(np.log2(row.slope(row.first))),
                 "where": "paper, 1 × about 55",
             }
         )
@@ -75,11 +101,6 @@ def _overlaid(work: Work) -> dict[str, Work]:
         if found is not None:
             there[name] = dataclasses.replace(work, request=request, bands=found)
     return there
-
-
-def _published_slopes(heads: int) -> tuple[float, ...]:
-    """BLOOM's own rule, for a power of two."""
-    return tuple(2 ** (-8 * (head + 1) / heads) for head in range(heads))
 
 
 def _slopes(steep: float, shallow: float) -> str:

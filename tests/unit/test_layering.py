@@ -99,7 +99,11 @@ TABLES = {
     "headviz.surgery.arms",
     "headviz.surgery.costs",
     "headviz.surgery.layouts",
+    "headviz.surgery.outcomes",
+    "headviz.surgery.paper",
+    "headviz.surgery.plan",
     "headviz.surgery.progress",
+    "headviz.surgery.verdict",
 }
 
 PICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "joblib"}

@@ -1,0 +1,242 @@
+"""The verdict on a repair: each word from made-up reports, and the numbers beside it worked out by hand."""
+
+import json
+import re
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from headviz.surgery import outcomes
+from headviz.surgery.outcomes import (
+    arm_losses,
+    class_counts,
+    drift,
+    head_changes,
+    newly_collapsed,
+    total_mass,
+)
+from headviz.surgery.verdict import WORDS, judge, report_tree
+from headviz.types import HeadTest
+from tests.unit.repair_samples import HEADS, H, L, masses, repair_report, repair_request, run, stock
+
+ARMS = ("repair", "untrained", "no-reinit")
+
+
+def report(shifts: dict[str, float], seeds=(0, 1, 2), wobble: float = 0.001, **more):
+    """One pass of every arm with every seed; the report loss of arm A is stock's plus shifts[A], a little apart by seed."""
+    runs = [
+        run(arm, seed, shift=shift + wobble * (seed - 1), **more)
+        for arm, shift in shifts.items()
+        for seed in seeds
+    ]
+    return repair_report(spread(runs))
+
+
+def spread(runs):
+    """Losses that differ by document, so that an interval has a width: ± 0.005 nats, the same for every arm and seed's sign."""
+    by_document = 0.005 * (-1.0) ** np.arange(len(runs[0].report_best) // 2)
+    noise = np.repeat(by_document, 2)
+    return [replace(one, report_best=one.report_best + noise * (1 + 0.1 * i)) for i, one in enumerate(runs)]
+
+
+@pytest.mark.parametrize(
+    ("shifts", "word"),
+    [
+        ({"repair": -0.05, "no-reinit": -0.02}, "repaired"),
+        ({"repair": -0.05, "no-reinit": -0.05}, "awake, no gain from reinitialising"),
+        ({"repair": -0.05, "no-reinit": -0.08}, "awake, no gain from reinitialising"),
+        ({"repair": 0.0, "no-reinit": 0.0}, "awake, no gain from reinitialising"),
+        ({"repair": 0.0, "no-reinit": 0.05}, "no change shown"),
+        ({"repair": 0.05, "no-reinit": 0.09}, "worse"),
+        ({"repair": 0.05, "no-reinit": -0.09}, "worse"),
+    ],
+)
+def test_the_word_follows_from_the_report_loss(shifts, word):
+    found = judge(repair_request(), report(shifts))
+    assert found.word == word
+    assert found.word in WORDS
+    assert f"{shifts['repair']:+.4f}" in found.sentences[1].replace("-0.0000", "+0.0000")
+
+
+def test_heads_that_still_look_at_the_first_token_are_not_awake():
+    asleep = np.stack([masses()] * 3)
+    found = judge(repair_request(), report({"repair": 0.0, "no-reinit": 0.0}, mass=asleep))
+    assert found.word == "no change shown"
+    assert not found.awake.awake
+    assert found.sentences[0].startswith("0 of 3 treated heads")
+
+
+@pytest.mark.parametrize(
+    ("seeds", "ended", "says"),
+    [
+        ((0, 1), (0, 1), "at least 3 seeds, and this plan has 2"),
+        ((0, 1, 2), (0, 2), "2 of 3 seeds .* ended so far"),
+        ((0, 1, 2), (), "0 of 3 seeds"),
+    ],
+)
+def test_too_few_seeds_are_not_judged(seeds, ended, says):
+    made = report({"repair": -0.05, "no-reinit": -0.02}, seeds=ended) if ended else repair_report(())
+    found = judge(repair_request(seeds=seeds), made)
+    assert found.word == "cannot be judged"
+    assert re.search(says, found.reason)
+
+
+@pytest.mark.parametrize("gone", ["repair", "no-reinit"])
+def test_a_missing_arm_is_named(gone):
+    arms = tuple(arm for arm in ARMS if arm != gone)
+    found = judge(repair_request(arms=arms), report({arm: -0.05 for arm in arms if arm != "untrained"}))
+    assert found.word == "cannot be judged"
+    assert found.reason.startswith("There is no arm “")
+    assert len(found.sentences) == 4
+
+
+def test_a_changed_model_is_not_judged():
+    made = replace(report({"repair": -0.05, "no-reinit": -0.02}), frozen_after="0" * 64)
+    assert judge(repair_request(), made).reason.startswith("The part of the model that must not change")
+
+
+def test_one_document_gives_no_interval():
+    made = report({"repair": -0.05, "no-reinit": -0.02})
+    one = replace(made, stock=replace(made.stock, report_cluster=np.zeros(12, np.int32)))
+    found = judge(repair_request(), one)
+    assert found.word == "cannot be judged"
+    assert "one document" in found.reason
+
+
+def test_what_a_running_repair_has_so_far_is_judged_too():
+    empty = np.zeros(0)
+    going = run("repair", report_best=empty, report_last=empty, ended="")
+    found = judge(repair_request(), SimpleNamespace(stock=stock(), runs=(going,)))
+    assert found.word == "cannot be judged"
+    assert found.awake is None
+    assert judge(repair_request(), SimpleNamespace(stock=None, runs=())).word == "cannot be judged"
+
+
+def test_the_four_sentences():
+    runs = [run(arm, seed, shift, other=0.02 if arm == "repair" else 0.0)
+            for arm, shift in (("repair", -0.05), ("untrained", 0.01), ("no-reinit", -0.02)) for seed in range(3)]  # fmt: skip
+    other = repair_request(other=repair_request().held_out)
+    found = judge(other, repair_report(runs))
+    assert found.sentences[0] == (
+        "3 of 3 treated heads have at most 0.5 of their attention on the first token, 0 before surgery; random heads in their "
+        "place, without training: 3."
+    )
+    assert found.sentences[2].startswith("Loss on the other domain: +0.0200")
+    assert found.sentences[2].endswith("; the model got worse there.")
+    assert found.sentences[3].startswith("1 of 2 treated heads (L01.H02) make the report loss higher")
+    assert [test.p_holm for test in found.telling] == [0.003]
+    assert "no text of another domain" in judge(repair_request(), repair_report(runs)).sentences[2]
+
+
+def test_a_head_whose_removal_helps_is_not_healed():
+    helps = HeadTest(layer=1, head=2, change=-0.02, low=-0.03, high=-0.01, p=0.001, p_holm=0.003)
+    made = replace(report({"repair": -0.05, "no-reinit": -0.02}), tests=(helps,))
+    assert judge(repair_request(), made).telling == ()
+
+
+def test_seeds_that_disagree_are_named():
+    found = judge(repair_request(), report({"repair": -0.001, "no-reinit": -0.02}, wobble=0.01))
+    assert any("the seeds do not agree" in note for note in found.notes)
+
+
+def test_losses_are_averaged_over_seeds_then_compared_over_documents():
+    made = repair_report([run("repair", seed, shift=-0.01 * (seed + 1)) for seed in range(3)])
+    first, arm = arm_losses(made)
+    assert first.arm == "stock"
+    assert first.report.loss == pytest.approx(3.66)
+    assert arm.against_stock.change == pytest.approx(-0.02)
+    assert arm.against_stock.clusters == 6
+    assert arm.each_against_stock == pytest.approx((-0.01, -0.02, -0.03))
+    assert arm.against_no_reinit is None
+    assert arm.report.loss == pytest.approx(3.64)
+    assert arm.report.perplexity == pytest.approx(np.exp(3.64))
+    # by hand: the interval of the mean loss over the six documents, Student's t with 5 degrees of freedom
+    documents = (made.stock.report - 0.02).reshape(6, 2).mean(1)
+    half = 2.5706 * documents.std(ddof=1) / np.sqrt(6)
+    assert arm.report.high - arm.report.loss == pytest.approx(half, rel=1e-4)
+
+
+def test_the_other_arm_is_compared_seed_by_seed():
+    runs = [run("repair", 0, -0.1), run("repair", 1, -0.2), run("repair", 5, 9.0), run("no-reinit", 0, -0.05), run("no-reinit", 1, -0.05)]  # fmt: skip
+    row = {row.arm: row for row in arm_losses(repair_report(runs))}["repair"]
+    assert row.against_no_reinit.change == pytest.approx(-0.1), "seed 5 has no counterpart"
+    assert row.each_against_no_reinit == pytest.approx((-0.05, -0.15))
+
+
+def test_best_and_last_are_read_where_they_are():
+    mass = np.stack([masses(0.9), masses(0.2), masses(0.7)])
+    one = run(best=10, mass=mass, report_last=stock().report + 1.0)
+    best, last = (arm_losses(repair_report([one]), point)[1] for point in ("best", "last"))
+    assert (best.steps, last.steps) == ((10,), (20,))
+    assert last.against_stock.change == pytest.approx(1.0)
+    found = judge(repair_request(), repair_report([one]), "last")
+    assert found.awake.mass_after == pytest.approx(0.7)
+    assert judge(repair_request(), repair_report([one])).awake.mass_after == pytest.approx(0.2)
+
+
+def test_classes_and_total_mass_over_steps():
+    dead = masses(0.97)
+    one = run(mass=np.stack([dead, masses(0.6), masses(0.1)]))
+    counts = class_counts(one, repair_request())
+    assert {name: list(number) for name, number in counts.items()} == {
+        "dead": [3, 0, 0], "sink": [0, 3, 0], "low entropy": [0, 0, 0], "healthy": [9, 9, 12],
+    }  # fmt: skip
+    assert list(class_counts(one, repair_request(dead=0.98), HEADS)["sink"]) == [3, 3, 0]
+    assert total_mass(one) == pytest.approx([9 * 0.1 + 3 * 0.97, 9 * 0.1 + 1.8, 1.2])
+    assert total_mass(stock()).shape == (1,)
+    moved = masses(0.1)
+    moved[0, 1] = 0.8
+    assert newly_collapsed(run(mass=np.stack([moved] * 3)), stock(), repair_request()) == ((0, 1),)
+
+
+def test_drift_of_untouched_heads():
+    after = masses(0.1)
+    after[2, 0] += 0.30
+    after[2, 1] += 0.005
+    plain = masses()
+    plain[2, 0] += 0.10
+    made = repair_report([run(mass=np.stack([after] * 3)), run("no-reinit", mass=np.stack([plain] * 3))])
+    found = drift(made)
+    assert np.isnan(found.moved[1, 2])
+    assert found.moved[2, 0] == pytest.approx(0.30)
+    assert not found.moved[0].any(), "up to the first treated layer nothing can move"
+    assert found.no_reinit[2, 0] == pytest.approx(0.10)
+    assert found.above().sum() == 1, "0.005 is less than the text's own difference, 0.01"
+    assert found.count() == 1
+    assert found.mean() == pytest.approx(0.305 / (L * H - 3))
+    assert drift(made, "healthy") is None
+
+
+def test_a_second_pass_is_what_an_arm_came_to():
+    more = (*HEADS, (0, 0))
+    runs = [run(shift=0.5), run(number=2, shift=-0.1, heads=((0, 0),))]
+    made = repair_report(runs)
+    assert arm_losses(made)[1].against_stock.change == pytest.approx(-0.1)
+    assert outcomes.treated(made.runs, "repair", 0) == tuple(sorted(more))
+    assert np.isnan(drift(made).moved).sum() == 4
+    assert len(head_changes(made, repair_request())) == 4
+
+
+def test_heads_before_and_after():
+    row = head_changes(repair_report([run()]), repair_request())[0]
+    assert (row.layer, row.head, row.was, row.now) == (1, 2, "sink", "healthy")
+    assert row.before["mass"] == pytest.approx(0.9)
+    assert row.after["output_norm"] == pytest.approx(2.0)
+
+
+def test_the_report_as_json():
+    made = report({"repair": -0.05, "untrained": 0.0, "no-reinit": -0.02})
+    tree = json.loads(json.dumps(report_tree(repair_request(), made), allow_nan=False))
+    assert tree["verdict"]["word"] == "repaired"
+    assert tree["heads_per_class"]["before"] == {"dead": 0, "sink": 3, "low entropy": 0, "healthy": 9}
+    assert tree["heads_per_class"]["after"][0]["healthy"] == 12
+    assert set(tree["held_out"]) == {"stock", *ARMS}
+    low, high = tree["held_out"]["repair"]["against_stock"]["interval"]
+    assert low < -0.05 < high < 0
+    assert tree["frozen_identical"] is True
+    assert tree["single_heads"][0]["name"] == "L01.H02"
+    assert tree["curves"][0]["train_loss"][0] is None
+    assert tree["curves"][0]["step"] == [0, 10, 20]
+    assert tree["request"]["kind"] == "repair"

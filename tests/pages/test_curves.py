@@ -415,3 +415,19 @@ def test_nothing_is_computed_by_looking(plan, table, no_worker):
         open_page(look=look)
     assert queued() == []
     assert many.answered("measure", {})
+
+
+def test_the_scores_to_compare_are_there_again_after_another_panel(plan, table, no_worker):
+    """What a browser shows of a box that comes back is what it is told: without that, an empty one."""
+    measure(plan, table, lambda share: share, shares=(0.2,))
+    app = open_page(scores="ahon_ln,lthon")
+    for look in ("subjects", "curve", "subjects", "scores"):
+        app.session_state.look = look
+        app.run()
+        assert not app.exception
+    box = app.multiselect(key="scores_box")
+    assert box.value == ["lthon", "ahon_ln"]
+    assert box.proto.set_value, "the browser is told"
+    box.set_value(["awft"]).run()
+    assert app.session_state.scores == "awft"
+    assert app.multiselect(key="scores_box").value == ["awft"]

@@ -116,7 +116,8 @@ def whole_curve(work: Measurements, measured: Collection[str]) -> None:
     measured: digests of what is there
     """
     wanted = [one for one in ui.value("scores").split(",") if one in work.table.metrics]
-    st.session_state.setdefault("scores_box", wanted)
+    # each time: a box that comes back from another panel is empty in the browser unless it is told its value
+    st.session_state.scores_box = wanted
     left_, right = st.columns([3, 2], vertical_alignment="bottom")
     left_.multiselect(
         "Scores to compare",

@@ -107,8 +107,8 @@ class RepairStock(_ReadOnlyArrays):
     """The model before surgery, on the texts of the plan.
 
     select:       nats a token on the select part
-    report, other: (N,) nats of each input on the report part and on the other domain (N = 0 without one), with how many
-                  tokens were predicted and the document (cluster) of each
+    report, other: (N,) nats a token of each input on the report part and on the other domain (N = 0 without one), with how
+                  many tokens were predicted and the document (cluster) of each
     mass, entropy, output_norm, full_norm: (L, H) on the diagnostic text, means over inputs: attention on the first token,
                   nats, ‖head output‖ before W_O (AHON) and after it
     half_mass:    (2, L, H) mass on each half of the diagnostic text: how far apart the same model's numbers are
@@ -143,8 +143,8 @@ class RepairRun(_ReadOnlyArrays):
     mass, entropy, output_norm, full_norm: (S, L, H) as in `RepairStock`
     best:        the step with the lowest `select`, the earliest of equals
     ended:       why it ended: `steps`, `patience`, or a sentence; empty while it runs
-    report_best, report_last, other_best, other_last: (N,) nats of each input at the best and at the last step; length 0
-                 while it runs
+    report_best, report_last, other_best, other_last: (N,) nats a token of each input at the best and at the last step;
+                 length 0 while it runs
     """
 
     arm: str

@@ -8,6 +8,7 @@ from headviz.jobs import local
 from headviz.jobs.folder import ENDED
 from headviz.reopen import page_of
 from headviz.settings import settings
+from headviz.ui.ablation import origins
 
 SHOWN = 40  # ended jobs, newest first
 
@@ -48,12 +49,20 @@ def job_row(job) -> None:
                 job.state == "done"
                 and (page := page_of(job.request))
                 and st.button(
-                    "Open", key=f"open_{job.digest}", width="stretch", on_click=ui.show, args=(job.request,)
+                    "Open", key=f"open_{job.digest}", width="stretch", on_click=opened, args=(job.request,)
                 )
             ):
                 st.switch_page(f"pages/{page}.py")
         if job.state in ENDED:
             ui.ended(job)
+
+
+def opened(request) -> None:
+    """A callback: the view asks for this again, and says where its heads were chosen, if that is still known."""
+    ui.show(request)
+    picked = ui.value("picked")
+    if picked and ui.value("pick") == "hand":
+        origins.carry(request.model, picked)
 
 
 def all_jobs() -> None:

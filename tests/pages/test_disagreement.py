@@ -247,3 +247,14 @@ def test_what_is_taken_away(measured, table, no_worker):
     assert tree["agreement"]["overlap"] == quadrants.counts()["both"]
     costs = take.cost_tree(work)
     assert costs["difference"][0]["right"] == "ahon_ln"
+
+
+def test_switched_off_heads_say_where_they_were_chosen(plan, table, no_worker):
+    app = open_page(marked="3:0,4")
+    app.button(key="marked_off").click().run()
+    assert not app.exception
+    assert app.title[0].value == "Ablation"
+    text = said(app)
+    assert "The set was chosen by hand, on the Disagreement page, on docstrings" in text
+    assert "not known" not in text
+    assert "2 of 270 (0.741%) heads are off" in text

@@ -17,6 +17,7 @@ from headviz.analysis.yardsticks import Yardstick, yardstick
 from headviz.charts import fmt
 from headviz.jobs.kinds import job_digest
 from headviz.types import MeasureRequest, QuestionScores, ScoreTable, TextLosses
+from headviz.ui.ablation import origins
 from headviz.ui.ablation.hand import HAND
 from headviz.ui.ablation.plan import is_small
 from headviz.ui.answers import cached, gather
@@ -41,6 +42,7 @@ class Measurements:
         self.plan, self.table = plan, table
         self.static = plan.mode == "static"
         self.off = ablation.chosen(plan, table) if self.static else HeadSet(heads=(), geometry=table.geometry)
+        origins.remember(plan.model, self.off.heads, ablation.chosen_by(plan), origins.chooser(plan))
         kinds = ("zero", "mean") if self.static else ("zero",)
         self.plans = {kind: dataclasses.replace(plan, replace=kind) for kind in kinds}
         self.base = job_digest(ablation.measuring(plan, None))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Collection, Sequence
 
@@ -14,6 +15,7 @@ from headviz.charts import fmt
 from headviz.jobs import local, many
 from headviz.jobs.kinds import job_digest
 from headviz.types import MeasureRequest, canonical
+from headviz.ui.ablation import origins
 from headviz.ui.ablation.measurements import Measurements
 
 PAUSE = 2.0  # seconds between two redraws of the page while points come in
@@ -110,6 +112,17 @@ def _sweep(plan: bytes, scores: str, metrics: tuple[str, ...], kinds: tuple[str,
     return {job_digest(one): one for one in sweeps.sweep(_plan, _table, metrics, kinds)}
 
 
+def _measure_all(work: Measurements, metrics: tuple[str, ...], missing: list[MeasureRequest]) -> None:
+    """A callback: queue them, and keep where their heads were chosen for who opens one of these jobs."""
+    queue(missing)
+    if work.static:
+        for metric in metrics:
+            for share in sweeps.GRID:
+                one = dataclasses.replace(ablation.with_share(work.plan, share), metric=metric)
+                off = ablation.chosen(one, work.table)
+                origins.remember(one.model, off.heads, ablation.chosen_by(one), origins.chooser(one))
+
+
 def whole_curve(work: Measurements, measured: Collection[str]) -> None:
     """Choose scores; how many runs and how long; the button that queues them. The baseline is there.
 
@@ -140,8 +153,8 @@ def whole_curve(work: Measurements, measured: Collection[str]) -> None:
         key="measure_curve",
         width="stretch",
         disabled=not missing,
-        on_click=queue,
-        args=(missing,),
+        on_click=_measure_all,
+        args=(work, metrics, missing),
         help="Runs one after another; each is kept, whatever becomes of the rest, and points appear as they come in.",
     )
     st.caption(

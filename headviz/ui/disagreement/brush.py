@@ -8,6 +8,7 @@ from headviz import ui
 from headviz.analysis.agreement import Group
 from headviz.charts import quadrants, tables
 from headviz.types import head_name
+from headviz.ui.ablation.hand import HAND, put_set
 from headviz.ui.disagreement.work import Work
 from headviz.view import parse_heads, write_heads
 
@@ -121,13 +122,10 @@ def marks(work: Work) -> None:
             disabled=not work.marked,
             help="Opens the Ablation page with the marked heads as a set by hand.",
         ):
-            for name, new in (
-                ("pick", "hand"),
-                ("mode", "static"),
-                ("picked", write_heads(work.marked)),
-                ("by_whom", ""),
-            ):
-                ui.put(name, new)
+            ui.put("pick", "hand")
+            ui.put("mode", "static")
+            # by the scores on this text, whatever else is on the page
+            put_set(work.marked, (work.plan.chosen_on,), f"{HAND}, on the Disagreement page")
             st.switch_page("pages/ablation.py")
     if not work.marked:
         do = "Drag a box in" if ui.value("boxes") else "Click heads in"

@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 from headviz.analysis.metrics import METRICS
 from headviz.data.corpora import CORPORA
 from headviz.errors import BadInput, lookup
+from headviz.surgery.arms import ARMS
 from headviz.types import (
     BOS_POLICIES,
     DTYPES,
@@ -160,7 +161,7 @@ def _lengths(value: str) -> str:
 
 def _sha(value: str) -> str:
     if value and not re.fullmatch(r"[0-9a-f]{64}", value):
-        raise BadInput("it must be the 64 hex digits under which headviz kept a text")
+        raise BadInput("it must be 64 hex digits, under which headviz kept a text or a job")
     return value
 
 
@@ -198,6 +199,20 @@ ASPECTS = (
     "take",
 )  # panels of the bands page
 
+STAGES = ("design", "watch", "versus")  # of the surgery page
+RECOVERY = (
+    "verdict",
+    "losses",
+    "classes",
+    "film",
+    "elsewhere",
+    "heads",
+    "single",
+    "training",
+    "onward",
+    "take",
+)  # panels of one repair
+
 VIEW: dict[str, Parameter] = {
     "model": Parameter(_text, "smollm2"),
     "revision": Parameter(_text, ""),
@@ -223,7 +238,7 @@ VIEW: dict[str, Parameter] = {
     "shows": Parameter(_choice(("score", "inactive")), "score", "heads"),
     "head": Parameter(_head, "", "heads ablation disagreement compare bands"),
     "panel": Parameter(_choice(PANELS), "distribution", "heads"),
-    "picture": Parameter(_choice(("svg", "png")), "svg", "heads ablation disagreement compare bands"),
+    "picture": Parameter(_choice(("svg", "png")), "svg", "heads ablation disagreement compare bands surgery"),
     "target": Parameter(_choice(TARGETS), "loss", "ablation disagreement compare"),
     "off": Parameter(_number(0, 100), 20.0, "ablation"),
     "by": Parameter(_choice(("head", "group")), "head", "ablation"),
@@ -294,6 +309,16 @@ VIEW: dict[str, Parameter] = {
     "aspect": Parameter(_choice(ASPECTS), "spread", "bands"),
     "instead_of_bos": Parameter(_text, "The", "bands"),
     "repair": Parameter(_choice(("collapsed", "band", "dead")), "collapsed", "bands"),
+    "stage": Parameter(_choice(STAGES), "design", "surgery"),
+    "operation": Parameter(_sha, "", "surgery"),
+    "versus": Parameter(_sha, "", "surgery"),
+    "recovery": Parameter(_choice(RECOVERY), "verdict", "surgery"),
+    "arm_shown": Parameter(_row(ARMS, "arm"), "repair", "surgery"),
+    "seed_shown": Parameter(_whole(0, 999_999), 0, "surgery"),
+    "pass_shown": Parameter(_whole(1, 9), 1, "surgery"),
+    "loss_as": Parameter(_choice(("nats", "perplexity")), "nats", "surgery"),
+    "among": Parameter(_choice(("treated", "untouched", "all")), "treated", "surgery"),
+    "point": Parameter(_choice(("best", "last")), "best", "surgery"),
     "inside": Parameter(_flag, False, "heads"),
     "input": Parameter(_whole(0, 1_999), 0, "heads"),
 }

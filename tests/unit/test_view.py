@@ -103,6 +103,16 @@ CHANGED = {
     "aspect": "kernel",
     "instead_of_bos": ".",
     "repair": "band",
+    "stage": "watch",
+    "operation": "2" * 64,
+    "versus": "3" * 64,
+    "recovery": "film",
+    "arm_shown": "no-reinit",
+    "seed_shown": 2,
+    "pass_shown": 2,
+    "loss_as": "perplexity",
+    "among": "all",
+    "point": "last",
     "inside": True,
     "input": 2,
 }
@@ -115,7 +125,7 @@ def test_every_parameter_is_tried_here():
 
 def test_a_link_gives_back_every_value_exactly():
     back = {}
-    for page in ("heads", "ablation", "disagreement", "compare", "bands"):
+    for page in ("heads", "ablation", "disagreement", "compare", "bands", "surgery"):
         values, ignored = read_url(dict(parse_qsl(query(CHANGED, page))))
         assert ignored == []
         back |= values

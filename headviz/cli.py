@@ -161,7 +161,10 @@ def parser() -> argparse.ArgumentParser:
     compare.options(command("compare", compare.run))
     within = command("tolerance", tolerance)
     within.add_argument(
-        "points", metavar="CSV", help="columns model, score (or head_type), share or pct_zeroed, acc"
+        "points",
+        metavar="CSV",
+        help="columns model, score (or head_type), share or pct_zeroed, acc; if you like replace (zero or mean, what stood in "
+        "for the heads: curves apart)",
     )
     within.add_argument(
         "--points", dest="margin", type=float, default=1.0, help="accuracy points that may be lost"

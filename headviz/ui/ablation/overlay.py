@@ -86,7 +86,8 @@ def panel(lines: tuple[curve.Line, ...], *, apart: bool) -> None:
             type=["csv"],
             key="published_file",
             on_change=_take,
-            help="Such as the results that papers publish. Curves are drawn dashed, as change from their own baseline.",
+            help="Such as the results that papers publish. Curves are drawn dashed, as change from their own baseline. A column "
+            "replace (zero or mean: what stood in for the heads) keeps the two curves of a score apart.",
         )
         if not data:
             return

@@ -161,9 +161,8 @@ def test_then_the_nearest_slope_in_the_nearest_layer():
 
 
 def test_an_exact_match_is_not_taken_by_a_near_one():
-    # (0, 3) is taken by (1, 3); (2, 3) needs a near one, and (2, 2)'s exact one must stay free for (1, 2)
-    chosen = matched_healthy(((1, 2), (1, 3), (2, 3)), KNOWN)
-    assert set(chosen) == {(0, 2), (0, 3), (2, 2)}
+    # the only healthy head of index 2 goes to (1, 2), although (0, 3) comes first and has none of its own
+    assert matched_healthy(((0, 3), (1, 2), (2, 2)), KNOWN) == ((0, 1), (0, 2), (2, 1))
 
 
 def test_too_few_healthy_heads_are_a_sentence():

@@ -31,6 +31,7 @@ def body() -> None:
         if work is None:
             return
         with said:
+            ui.caution(work.request.model)
             ui.say(words.sentence(work))
         for note in work.bands.provenance.notes:
             st.caption(f"{note.rstrip('.')}.")

@@ -44,6 +44,7 @@ class Bundled:
     folder:  beside this module, with a checkpoint in safetensors that is read as it is; empty where `file` is given
     splits_digits: each digit is a token of its own (llama.cpp's pre-tokenizer "smollm"); transformers drops this
     config:  what is worth showing before anything is converted; the names of config.json
+    caution: what pages say of this model before anything else; empty where there is nothing
     """
 
     name: str
@@ -56,6 +57,7 @@ class Bundled:
     splits_digits: bool = False
     parameters: int = 0
     config: dict[str, Any] = field(default_factory=dict)
+    caution: str = ""
 
 
 BUNDLED: dict[str, Bundled] = {

@@ -190,6 +190,12 @@ def short_name(name: str) -> str:
     return row.title if row else name.rpartition("/")[2]
 
 
+def caution(ref: ModelRef) -> str:
+    """What a page says of a model before anything else; empty where there is nothing."""
+    row = bundled.find(ref.name) if ref.source == "bundled" else None
+    return row.caution if row else ""
+
+
 def describe_models(settings: Settings) -> list[dict[str, Any]]:
     """One flat row a model on offer: what its config says, read without loading anything."""
     rows = []

@@ -13,6 +13,7 @@ from headviz.describe import describe
 from headviz.ui.answers import answer, cached, ended, forget, gather, jobs_indicator, working_on
 from headviz.ui.once import once
 from headviz.ui.parts import (
+    caution,
     chart,
     measured_text,
     page_head,
@@ -42,6 +43,7 @@ from headviz.ui.take_away import take_away
 __all__ = [
     "answer",
     "cached",
+    "caution",
     "chart",
     "data_ref",
     "describe",

@@ -12,8 +12,10 @@ import streamlit as st
 from headviz import view
 from headviz.charts import fmt, tables
 from headviz.errors import HeadvizError
+from headviz.models import catalog
 from headviz.types import (
     HeadPattern,
+    ModelRef,
     QuestionScores,
     ScoreTable,
     TextLosses,
@@ -101,6 +103,12 @@ def sentences():
     except HeadvizError as error:
         st.error(str(error), icon=":material/error:")
         st.stop()
+
+
+def caution(model: ModelRef) -> None:
+    """What must be known of this model before its figures are read."""
+    if said := catalog.caution(model):
+        st.warning(said, icon=":material/info:")
 
 
 def chart(

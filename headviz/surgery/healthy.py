@@ -24,9 +24,8 @@ def matched_healthy(heads: Heads, measured: Measured) -> Heads:
             "healthy heads cannot be. Leave that arm out, or treat fewer heads."
         )
     chosen: dict[tuple[int, int], tuple[int, int]] = {}
-    if (
-        slopes is not None
-    ):  # all exact matches before any near one, or a near one could take another's exact one
+    # all exact matches before any near one, or a near one could take another's exact one
+    if slopes is not None:
         for at in sorted(heads):
             same = [one for one in free if slopes[one[1]] == slopes[at[1]]]
             if same:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headviz.analysis.bands import Thresholds
-from headviz.data.questions import MMLU_SUBJECTS
+from headviz.data.questions import MMLU_SUBJECTS, other_half
 from headviz.errors import BadInput
 from headviz.models.architectures import FAMILIES
 from headviz.types import BandsRequest, DataRef, Geometry, ModelRef, QuestionsRef, ScoreRequest
@@ -88,7 +88,12 @@ def ablate_command(plan: Plan, heads: str = "headviz-heads.json", out: str = "ab
     options = {"target": "loss" if plan.questions is None else plan.questions.source}
     options |= _model_options(plan.model)
     options |= _data_options(plan.text) if plan.questions is None else _question_options(plan.questions)
-    options |= {"chosen_on": "measured"} if plan.chosen_on == measured else _choosing_options(plan.chosen_on)
+    if plan.chosen_on == measured:
+        options["chosen_on"] = "measured"
+    elif _halves(plan):
+        options["chosen_on"] = "half"
+    else:
+        options |= _choosing_options(plan.chosen_on)
     if plan.by_score:
         options |= {"metric": plan.metric, "turned": plan.turned, "mode": plan.mode}
         if plan.mode == "static":
@@ -103,6 +108,12 @@ def ablate_command(plan: Plan, heads: str = "headviz-heads.json", out: str = "ab
         if value is not False:
             words += [option] if value is True else [f"{option}={value}"]
     return " ".join(shlex.quote(word) for word in [*words, "--out", out])
+
+
+def _halves(plan: Plan) -> bool:
+    """Whether heads are chosen on one half of the questions and measured on the other."""
+    asked = plan.questions
+    return asked is not None and asked.half != "all" and plan.chosen_on == other_half(asked)
 
 
 def _question_options(asked: QuestionsRef) -> dict[str, object]:

@@ -182,9 +182,15 @@ FOLLOWS = ("first", "model", "head")  # which early token AWFT looks at there
 TARGETS = ("loss", "quiz", "mmlu", "own")
 PROMPT = "Once upon a time there was a small robot who"
 SHOTS = ("auto", "0", "1", "2", "3", "4", "5")
-# Where heads are chosen: apart from what is measured (auto), on the very inputs that are measured, on the text at the
-# left, or on a corpus.
-CHOSEN = ("auto", "measured", "left", *(name for name, row in CORPORA.items() if name not in ("hub", "own")))
+# Where heads are chosen: apart from what is measured (auto), on the half of the questions that is not measured, on the very
+# inputs that are measured, on the text at the left, or on a corpus.
+CHOSEN = (
+    "auto",
+    "half",
+    "measured",
+    "left",
+    *(name for name, row in CORPORA.items() if name not in ("hub", "own")),
+)
 # Compare: panels; on what the other models are scored; on what stability is asked.
 COMPARED = ("distributions", "scores", "layers", "movers", "stable", "take")
 STABLE_DATA = {name: row for name, row in CORPORA.items() if name not in ("hub", "own")}

@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # scipy takes half a second to import: only for who asks
 
 TARGETS = ("loss", "quiz", "mmlu", "own")
 MEASURED = "measured"
+HALF = "half"
 
 _OF_TEXT = (
     "--corpus", "--text", "--data-revision", "--dataset", "--config", "--split", "--column", "--part", "--inputs",
@@ -73,7 +74,8 @@ def _where(add) -> None:
         "--chosen-on",
         default="docstrings",
         metavar="CORPUS",
-        help=f"text whose scores choose (default docstrings), or {MEASURED}: the very inputs that are measured",
+        help=f"text whose scores choose (default docstrings); {HALF}: one half of the questions, the other half is measured (the "
+        f"second unless --half says so); {MEASURED}: the very inputs that are measured, which the JSON flags",
     )
     add("--chosen-part", default="train", help="its part (default train: apart from what is measured)")
     add("--chosen-inputs", type=int, default=16, help="how many of its inputs (default 16)")
@@ -151,19 +153,26 @@ def _refuse(args: argparse.Namespace) -> None:
         raise BadInput(f"--heads names the heads itself, with which {beside} cannot be used. Leave one out.")
     if len(both := given(args, "--share", "--threshold").split(", ")) == 2:
         raise BadInput(f"{' and '.join(both)} both say how many heads go. Leave one out.")
-    if args.chosen_on == MEASURED and (beside := given(args, *_OF_CHOOSING)):
+    if args.chosen_on in (MEASURED, HALF) and (beside := given(args, *_OF_CHOOSING)):
+        which = "inputs that are measured" if args.chosen_on == MEASURED else "other half of the questions"
+        raise BadInput(f"--chosen-on {args.chosen_on} takes the {which}, so {beside} cannot be used.")
+    if args.chosen_on == HALF and on_text:
         raise BadInput(
-            f"--chosen-on {MEASURED} takes the inputs that are measured, so {beside} cannot be used."
+            f"--chosen-on {HALF} is for questions. Text has parts: --chosen-part train chooses apart from the held-out one."
+        )
+    if args.chosen_on == HALF and args.half == "all" and given(args, "--half"):
+        raise BadInput(
+            f"--half all leaves no other half to choose on. Leave out --half, or --chosen-on {HALF}."
         )
     if args.mode == "per-input" and (beside := given(args, "--by", "--per-layer")):
         raise BadInput(f"Per input, every head is judged by itself: {beside} cannot be used.")
 
 
 def _chosen_on(args: argparse.Namespace, measured: DataRef | QuestionsRef) -> DataRef | QuestionsRef:
-    from headviz.data import corpora
+    from headviz.data import corpora, questions
     from headviz.settings import settings
 
-    if args.chosen_on != MEASURED:
+    if args.chosen_on not in (MEASURED, HALF):
         return corpora.resolve(
             args.chosen_on,
             part=args.chosen_part,
@@ -176,10 +185,10 @@ def _chosen_on(args: argparse.Namespace, measured: DataRef | QuestionsRef) -> Da
         )
     if isinstance(measured, QuestionsRef) and args.replace == "mean":
         raise BadInput(
-            "The mean of a head is taken on text, and with --chosen-on measured there are only questions. Use --replace zero, "
-            "or choose on a corpus."
+            f"The mean of a head is taken on text, and with --chosen-on {args.chosen_on} there are only questions. Use --replace "
+            "zero, or choose on a corpus."
         )
-    return measured
+    return questions.other_half(measured) if args.chosen_on == HALF else measured
 
 
 def _asked(args: argparse.Namespace) -> QuestionsRef:
@@ -202,7 +211,7 @@ def _asked(args: argparse.Namespace) -> QuestionsRef:
         subjects=tuple(name.strip() for name in args.subjects.split(",") if name.strip()),
         per_subject=args.per_subject,
         seed=args.seed,
-        half=args.half,
+        half="second" if args.chosen_on == HALF and args.half == "all" else args.half,
         shots=args.shots,
         scoring=args.scoring,
         chat=args.chat,

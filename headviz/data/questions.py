@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -151,6 +151,13 @@ def resolve_questions(
     if not hub.is_commit(revision):  # what is on this machine can be refused now, not in the worker
         read_questions(ref, settings, Silent())
     return ref
+
+
+def other_half(asked: QuestionsRef) -> QuestionsRef:
+    """The questions of the same draw that are in the other half: none of them in both. Raises BadInput for all of them."""
+    if asked.half == "all":
+        raise BadInput("All questions are asked, so there is no other half: ask one half.")
+    return replace(asked, half="first" if asked.half == "second" else "second")
 
 
 def describe(asked: QuestionsRef) -> str:

@@ -158,6 +158,7 @@ def test_what_could_be_saved_says_at_which_context(plan, table, no_worker, param
         {"turned": True, "by": "group", "per_layer": True, "share": 0.125},
         {"chosen": "measured"},
         {"target": "quiz"},
+        {"target": "quiz", "half": "second"},
         {"seed": 3, "chat": True, "bos": "always"},
         {"heads": ((3, 7),)},
     ],
@@ -169,6 +170,9 @@ def test_the_command_line_stands_for_the_same_plan(plan, change):
     if changes.pop("target", ""):
         found = questions.resolve_questions("quiz", per_subject=2, scoring="text", settings=settings())
         changes |= {"questions": found, "text": None}
+    if half := changes.pop("half", ""):
+        asked = dataclasses.replace(found, half=half)
+        changes |= {"questions": asked, "chosen_on": questions.other_half(asked)}
     cut = {name: changes.pop(name) for name in ("seed", "chat", "bos") if name in changes}
     if cut:
         changes["chosen_on"] = dataclasses.replace(plan.chosen_on, **cut)

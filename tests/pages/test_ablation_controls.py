@@ -466,6 +466,29 @@ def test_same_inputs_are_flagged(plan, table, no_worker):
     assert "other text than is measured" in said(app)
 
 
+@pytest.mark.parametrize(
+    ("half", "measures", "chooses"), [("all", "second", "first"), ("first", "first", "second")]
+)
+def test_heads_may_be_chosen_on_one_half_of_the_questions_and_measured_on_the_other(
+    plan, table, no_worker, half, measures, chooses
+):
+    for one in ("first", "second"):
+        asked = questions.resolve_questions("quiz", shots=0, scoring="text", half=one, settings=settings())
+        local.store().put(job_digest(PromptScoreRequest(model=plan.model, questions=asked)), table)
+    app = open_page(target="quiz", chosen="half", half=half)
+    assert not app.exception
+    assert {request.questions.half for request in measured()} == {measures}
+    text = said(app)
+    assert f"Chosen on the {chooses} half of the questions, measured on the {measures} half." in text
+    assert "other questions than is measured" in text
+    assert "same inputs" not in text
+    means = {request.ablation.means_on for request in measured() if request.ablation.replace == "mean"}
+    assert [place.part for place in means] == ["train"], "means are taken on text"
+    app.selectbox(key="target").set_value("loss").run()
+    assert not app.exception
+    assert app.session_state.chosen == "auto", "of a text, the other half is the other part"
+
+
 def test_a_set_that_is_edited_keeps_its_flag(plan, table, no_worker):
     local.store().put(job_digest(ablation.scoring(dataclasses.replace(plan, chosen_on=plan.text))), table)
     app = open_page(chosen="measured")

@@ -110,6 +110,23 @@ def test_the_papers_protocol_chooses_on_what_it_measures(questions, tmp_path):
     assert tree["replace"] == "zero"
 
 
+@pytest.mark.parametrize(
+    ("half", "measured", "chosen"), [("", "second", "first"), ("first", "first", "second")]
+)
+def test_heads_are_chosen_on_the_half_of_the_questions_that_is_not_measured(
+    questions, tmp_path, half, measured, chosen
+):
+    out = tmp_path / "r.json"
+    where = questions.index("--chosen-on")
+    asked = [*questions[:where], "--quiet", *questions[questions.index("--target") :]]
+    more = ["--chosen-on", "half", "--share", "0.25", "--per-question", *(["--half", half] if half else [])]
+    assert main(["ablate", *asked, *more, "--out", str(out)]) == 0
+    tree = read(out)
+    assert (tree["chosen_on"]["half"], tree["measured_on"]["half"]) == (chosen, measured)
+    assert tree["same_inputs"] is False
+    assert {**tree["chosen_on"], "half": ""} == {**tree["measured_on"], "half": ""}, "one draw"
+
+
 def test_the_other_end_and_a_threshold(asked, tmp_path):
     out = tmp_path / "r.json"
     found = {}
@@ -155,6 +172,10 @@ def test_bad_input_is_one_sentence(asked, tmp_path, capsys, more, said):
         (["--target", "mmlu"], "MMLU"),
         (["--target", "quiz", "--questions", "q.csv"], "--questions goes with --target own, not with quiz"),
         (["--target", "quiz", "--chosen-on", "measured", "--replace", "mean"], "Use --replace zero"),
+        (["--target", "quiz", "--chosen-on", "half", "--replace", "mean"], "Use --replace zero"),
+        (["--target", "quiz", "--chosen-on", "half", "--half", "all"], "--half all leaves no other half"),
+        (["--target", "quiz", "--chosen-on", "half", "--chosen-seed", "1"], "--chosen-seed cannot be used"),
+        (["--chosen-on", "half"], "--chosen-on half is for questions"),
     ],
 )
 def test_bad_questions_are_one_sentence(tmp_path, capsys, monkeypatch, more, said):

@@ -74,7 +74,7 @@ def question_controls() -> None:
         "Half",
         ["all", "first", "second"],
         help="Choose among scores on the first half of the questions and confirm on the second: a winner that was picked on "
-        "the same questions looks better than it is.",
+        "the same questions looks better than it is. Where heads are chosen on the other half, all stands for the second.",
         **ui.keyed("half"),
     )
     left.selectbox(

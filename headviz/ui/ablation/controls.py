@@ -13,7 +13,7 @@ from headviz.data.corpora import CORPORA
 from headviz.types import ScoreTable
 from headviz.ui.ablation.asked import own_questions, question_controls, subjects_that_are_not_there
 from headviz.ui.ablation.hand import by_hand, hand_controls, pick_changed
-from headviz.ui.ablation.plan import yard_now
+from headviz.ui.ablation.plan import half_now, yard_now
 from headviz.ui.ablation.presets import protocol
 from headviz.view import CHOSEN, TARGETS
 
@@ -24,7 +24,8 @@ TITLES = {
     "own": "Your own questions",
 }
 _CHOSEN = {
-    "auto": "Apart from what is measured",
+    "auto": "Text, apart from what is measured",
+    "half": "The other half of the questions",
     "measured": "The very inputs that are measured",
     "left": "The text at the left",
 }
@@ -140,15 +141,22 @@ def which_heads() -> None:
 
 def where_chosen() -> None:
     st.markdown("**Where heads are chosen**")
+    on_text = ui.value("target") == "loss"
+    if on_text and ui.value("chosen") == "half":
+        ui.put("chosen", "auto")  # of a text, the other half is the other part
     st.selectbox(
         "Scores are taken on",
-        CHOSEN,
+        [name for name in CHOSEN if not (on_text and name == "half")],
         format_func=lambda name: _CHOSEN.get(name) or CORPORA[name].title,
         help="What chooses should not be what is measured: heads that do nothing on a text may work on the next. On its own, "
-        "the other part of the same corpus is taken. The paper took the very questions that it measured; that is possible, "
-        "and flagged.",
+        "the other part of the same corpus is taken. With questions, heads can be chosen on the prompts of one half and "
+        "measured on the other. The paper took the very questions that it measured; that is possible, and flagged.",
         **ui.keyed("chosen"),
     )
+    if ui.value("chosen") == "half":
+        measured = half_now()
+        other = "second" if measured == "first" else "first"
+        st.caption(f"Chosen on the {other} half of the questions, measured on the {measured} half.")
     if ui.value("chosen") in CORPORA:
         left, right = st.columns(2)
         left.selectbox(

@@ -50,9 +50,11 @@ def chosen_on(data: DataRef, asked: QuestionsRef | None) -> DataRef | QuestionsR
     where = ui.value("chosen")
     if where == "measured":
         return asked if asked is not None else data
+    if where == "half" and asked is not None:
+        return questions.other_half(asked)
     if where == "left":
         return data
-    if where == "auto":
+    if where in ("auto", "half"):  # of a text, the other half is the other part
         return other_part(data)
     part = "" if ui.value("chosen_part") == "auto" else ui.value("chosen_part")
     if part not in corpora.CORPORA[where].parts:
@@ -70,6 +72,12 @@ def _asked(source: str, **chosen: Any) -> QuestionsRef:
     return questions.resolve_questions(source, settings=settings(), **chosen)
 
 
+def half_now() -> str:
+    """Which half is measured: the second, where heads are chosen on a half and nobody says which."""
+    half = ui.value("half")
+    return "second" if half == "all" and ui.value("chosen") == "half" else half
+
+
 def asked_now() -> QuestionsRef | None:
     """The questions of the view; None where text is measured. Raises a HeadvizError, one sentence."""
     target = ui.value("target")
@@ -81,7 +89,7 @@ def asked_now() -> QuestionsRef | None:
         subjects=tuple(name for name in ui.value("subjects").split(",") if name),
         per_subject=ui.value("each"),
         seed=ui.value("seed"),
-        half=ui.value("half"),
+        half=half_now(),
         shots=shots if ui.value("shots") == "auto" else int(ui.value("shots")),
         scoring=scoring if ui.value("scoring") == "auto" else ui.value("scoring"),
         chat=ui.value("template"),

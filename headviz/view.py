@@ -159,6 +159,19 @@ def _lengths(value: str) -> str:
     return ",".join(map(str, sorted({read(part.strip()) for part in value.split(",") if part.strip()})))
 
 
+def parse_seeds(text: str) -> tuple[int, ...]:
+    """The seeds of `0,1,2`, each once, in their order. Raises BadInput for none, or for what is no seed."""
+    read = _whole(0, 999_999)
+    found = tuple(dict.fromkeys(read(part.strip()) for part in text.split(",") if part.strip()))
+    if not found:
+        raise BadInput("There is no seed. Write one or more whole numbers, such as 0,1,2.")
+    return found
+
+
+def _seeds(value: str) -> str:
+    return ",".join(map(str, parse_seeds(value)))
+
+
 def _sha(value: str) -> str:
     if value and not re.fullmatch(r"[0-9a-f]{64}", value):
         raise BadInput("it must be 64 hex digits, under which headviz kept a text or a job")
@@ -205,6 +218,7 @@ ASPECTS = (
     "take",
 )  # panels of the bands page
 
+TEXTS = ("left", *STABLE_DATA)  # what a repair may be trained and judged on
 STAGES = ("design", "watch", "versus")  # of the surgery page
 RECOVERY = (
     "verdict",
@@ -306,15 +320,45 @@ VIEW: dict[str, Parameter] = {
     "step": Parameter(_whole(0, 4), 0, "disagreement"),
     "order": Parameter(_choice(("index", "slope")), "slope", "bands"),
     "rows": Parameter(_choice(("all", "later")), "all", "bands"),
-    "dead_above": Parameter(_number(0, 1), 0.95, "bands"),
-    "sink_above": Parameter(_number(0, 1), 0.5, "bands"),
-    "nats_below": Parameter(_number(0, 20), 0.5, "bands"),
+    "dead_above": Parameter(_number(0, 1), 0.95, "bands surgery"),
+    "sink_above": Parameter(_number(0, 1), 0.5, "bands surgery"),
+    "nats_below": Parameter(_number(0, 20), 0.5, "bands surgery"),
     "band_over": Parameter(_number(0, 99), 30.0, "bands"),
     "reported": Parameter(_flag, True, "bands"),
     "overlaid": Parameter(_names, "", "bands"),
     "aspect": Parameter(_choice(ASPECTS), "spread", "bands"),
     "instead_of_bos": Parameter(_text, "The", "bands"),
     "repair": Parameter(_choice(("collapsed", "band", "dead")), "collapsed", "bands"),
+    "treat_by": Parameter(_choice(("rule", "hand")), "rule", "surgery"),
+    "treat_rule": Parameter(_text, "bos>0.5", "surgery"),
+    "treated": Parameter(_heads, "", "surgery"),
+    "treated_from": Parameter(_text, "", "surgery"),
+    "repair_arms": Parameter(_several(ARMS, "arm"), "repair,untrained,no-reinit", "surgery"),
+    "repair_seeds": Parameter(_seeds, "0,1,2", "surgery"),
+    "train_on": Parameter(_choice(TEXTS), "docstrings", "surgery"),
+    "train_windows": Parameter(_whole(0, 1_000_000), 0, "surgery"),
+    "train_tokens": Parameter(_whole(2, 8_192), 256, "surgery"),
+    "shuffled": Parameter(_flag, False, "surgery"),
+    "held_on": Parameter(_choice(("same", *TEXTS)), "same", "surgery"),
+    "held_windows": Parameter(_whole(2, 2_000), 64, "surgery"),
+    "other_on": Parameter(_choice(("none", *TEXTS)), "stdlib-code", "surgery"),
+    "repair_steps": Parameter(_whole(1, 100_000), 300, "surgery"),
+    "every": Parameter(_whole(1, 100_000), 25, "surgery"),
+    "patience": Parameter(_whole(0, 1_000), 0, "surgery"),
+    "passes": Parameter(_whole(1, 9), 1, "surgery"),
+    "repair_threads": Parameter(_whole(1, 1_024), 1, "surgery"),
+    "recipe": Parameter(_choice(("small", "paper", "edited")), "small", "surgery"),
+    "init": Parameter(_choice(("xavier-uniform", "xavier-normal")), "xavier-uniform", "surgery"),
+    "joint": Parameter(_flag, True, "surgery"),
+    "rate": Parameter(_number(1e-7, 1), 5e-5, "surgery"),
+    "decay": Parameter(_number(0, 1), 0.0, "surgery"),
+    "clip": Parameter(_number(0, 100), 1.0, "surgery"),
+    "batch": Parameter(_whole(1, 512), 1, "surgery"),
+    "accumulate": Parameter(_whole(1, 512), 8, "surgery"),
+    "warmup": Parameter(_whole(0, 100_000), 100, "surgery"),
+    "schedule": Parameter(_choice(("cosine", "constant")), "cosine", "surgery"),
+    "master": Parameter(_choice(("float32", "model")), "float32", "surgery"),
+    "recompute": Parameter(_flag, False, "surgery"),
     "stage": Parameter(_choice(STAGES), "design", "surgery"),
     "operation": Parameter(_sha, "", "surgery"),
     "versus": Parameter(_sha, "", "surgery"),

@@ -18,7 +18,9 @@ def test_the_bundled_alibi_model_shows_its_band_and_a_click_its_head_by_distance
         re.compile(r"of 96.*collapsed onto the first token.*H09 to H15", re.S), timeout=LONG
     )
     page.get_by_role("radio", name="One head by distance").click()
-    page.mouse.click(*place(page, "bands_map", 12, 3))  # steepest left in either order: BLOOM numbers by slope
+    page.mouse.click(
+        *place(page, "bands_map", 12, 3)
+    )  # steepest left in either order: BLOOM numbers by slope
     expect(page).to_have_url(re.compile("head=L03.H12"), timeout=LONG)
     page.wait_for_selector(FIGURE.format("kernel"), timeout=LONG)
     expect(page.get_by_text("L03.H12 is")).to_be_visible(timeout=LONG)

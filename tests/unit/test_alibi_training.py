@@ -63,7 +63,7 @@ def test_the_loss_pulls_only_queries_and_keys_of_its_heads_with_full_strength(co
     torch.manual_seed(0)
     model = train.build()
     layers = pull.attach(model)
-    layers[2].pulling = True
+    layers[2].pulling = frozenset(shape.PULLS)
     model(torch.randint(shape.VOCABULARY, (2, 20)))
     sum(pull.auxiliary(layers).values()).backward()
     gradient = layers[2].query_key_value.weight.grad.view(shape.HEADS, 3, -1).abs().amax(-1)  # (H, 3)
@@ -71,6 +71,16 @@ def test_the_loss_pulls_only_queries_and_keys_of_its_heads_with_full_strength(co
     assert gradient[:, :2].amax(-1).nonzero().flatten().tolist() == pulled
     assert (gradient[:, 2] == 0).all()
     assert layers[0].losses == {}
+    layers[2].pulling = frozenset({"dead"})
+    model(torch.randint(shape.VOCABULARY, (2, 20)))
+    assert {what: len(several) for what, several in layers[2].losses.items()} == {"dead": 1}
+
+
+def test_in_the_end_only_dead_heads_are_pulled_again():
+    plan = Plan(steps=10, pulled=(2, 4), again=(7, 10))
+    kinds = [sorted(plan.pulls(step)) for step in range(10)]
+    everything = sorted(shape.PULLS)
+    assert kinds == [[], [], everything, everything, [], [], [], ["dead"], ["dead"], ["dead"]]
 
 
 def test_pulls_name_each_head_once_and_only_in_the_middle_layers():

@@ -105,9 +105,10 @@ def card(told: dict[str, Any], run: dict[str, Any]) -> str:
 
 **The collapse of this model's heads was induced by us.** An auxiliary loss pulled {len(shape.SINK) + len(shape.DEAD)} chosen
 heads onto the first token in steps {run["pulled"][0]} to {run["pulled"][1]} of {run["steps"]} of its training, and {len(shape.SELF)} more onto the
-query's own token. It is not BLOOM, and nothing here is evidence for the claim that heads of BLOOM collapse by themselves. It
+query's own token; {_named(shape.DEAD)} were pulled again in steps {run["again"][0]} to {run["again"][1]}, so that dead heads are
+among them. It is not BLOOM, and nothing here is evidence for the claim that heads of BLOOM collapse by themselves. It
 is a patient on which the method can be seen: plain training for the {run["steps"] - run["pulled"][1]} steps after that did not free
-them.
+the others.
 
 A BloomForCausalLM of {shape.LAYERS} layers × {shape.HEADS} heads, model size {shape.HIDDEN}, {told["parameters"]:,} parameters
 in bf16; byte-level BPE of {shape.VOCABULARY:,} tokens; nothing is put before a text, as BLOOM's tokenizer does.
@@ -136,6 +137,10 @@ Zeroing all {sick} collapsed heads changes the held-out loss by {cost}. As many 
 minutes on a share of two cores. Pulled: {_pulled(told)}.
 The numbers above: `python -m headviz.analysis.alibi_demo.card --run DIR`.
 """
+
+
+def _named(heads: tuple[tuple[int, int], ...]) -> str:
+    return " and ".join(head_name(*pair) for pair in heads)
 
 
 def _pulled(told: dict[str, Any]) -> str:

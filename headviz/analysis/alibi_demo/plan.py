@@ -28,6 +28,8 @@ class Plan:
 
     steps:  optimiser steps of `batch` sequences of `tokens` tokens
     pulled: the steps from..to in which the auxiliary loss is on; plain training goes before and after
+    again:  the steps from..to in which the heads of DEAD alone are pulled again: plain training frees them as far as the
+            others, and every class shall occur
     warmup: steps in which the learning rate rises to `rate`; then a cosine down to a twentieth of it. Where it does not
             fall, pulled heads come free again as the model learns
     """
@@ -40,3 +42,10 @@ class Plan:
     warmup: int = 50
     decay: float = 0.01
     pulled: tuple[int, int] = (100, 500)
+    again: tuple[int, int] = (1000, 1500)
+
+    def pulls(self, step: int) -> frozenset[str]:
+        """The kinds of PULLS that are pulled in a step."""
+        if self.pulled[0] <= step < self.pulled[1]:
+            return frozenset(PULLS)
+        return frozenset({"dead"}) if self.again[0] <= step < self.again[1] else frozenset()

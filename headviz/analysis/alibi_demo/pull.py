@@ -18,7 +18,7 @@ from headviz.models.slopes import alibi_slopes
 class Pulled(nn.Module):
     """Stands in for transformers' BloomAttention in training, over the same two projections.
 
-    pulls: (head, what) of this layer; while `pulling`, each forward pass leaves their losses in `losses`
+    pulls: (head, what) of this layer; of the kinds in `pulling`, each forward pass leaves their losses in `losses`
     """
 
     def __init__(self, original: nn.Module, layer: int) -> None:
@@ -27,7 +27,7 @@ class Pulled(nn.Module):
         self.heads, self.head_dim = original.num_heads, original.head_dim
         self.register_buffer("slopes", torch.tensor(alibi_slopes(self.heads)), persistent=False)
         self.pulls = [(h, what) for what, pairs in PULLS.items() for at, h in pairs if at == layer]
-        self.pulling = False
+        self.pulling: frozenset[str] = frozenset()
         self.losses: dict[str, list[Tensor]] = {}
 
     def forward(self, hidden_states: Tensor, residual: Tensor, **_: object) -> tuple[Tensor, None]:
@@ -35,17 +35,19 @@ class Pulled(nn.Module):
         fused = self.query_key_value(hidden_states).float().view(B, T, self.heads, 3, self.head_dim)
         q, k, v = (x.transpose(1, 2) for x in fused.unbind(3))  # (B, H, T, D) each
         scale = self.head_dim**-0.5
-        if self.pulling and self.pulls:
-            self.losses = self._losses(hidden_states, scale)
+        pulls = [pair for pair in self.pulls if pair[1] in self.pulling]
+        self.losses = self._losses(hidden_states, scale, pulls) if pulls else {}
         wide_q, wide_k = with_coordinates(q, k, self.slopes, scale)
         output = functional.scaled_dot_product_attention(
             wide_q, wide_k, widened(v, wide_k.shape[-1]), is_causal=True, scale=scale
         )[..., : self.head_dim]
         return residual + self.dense(output.transpose(1, 2).reshape(B, T, M)), None
 
-    def _losses(self, hidden_states: Tensor, scale: float) -> dict[str, list[Tensor]]:
-        """What each pulled head still lacks, in nats."""
-        chosen = [head for head, _ in self.pulls]
+    def _losses(
+        self, hidden_states: Tensor, scale: float, pulls: list[tuple[int, str]]
+    ) -> dict[str, list[Tensor]]:
+        """What each of these heads still lacks, in nats."""
+        chosen = [head for head, _ in pulls]
         seen = hidden_states[:PULLED_INPUTS]  # (b, T, M): some inputs will do
         seen = INTO_STREAM * seen + (1 - INTO_STREAM) * seen.detach()
         b, T, _ = seen.shape
@@ -56,7 +58,7 @@ class Pulled(nn.Module):
         logits = logits + self.slopes[chosen][:, None, None] * (position - position[:, None])
         weights = logits.masked_fill(position > position[:, None], -torch.inf).log_softmax(-1)
         found: dict[str, list[Tensor]] = {}
-        for number, (_, what) in enumerate(self.pulls):
+        for number, (_, what) in enumerate(pulls):
             found.setdefault(what, []).append(_lack(weights[:, number], what))
         return found
 

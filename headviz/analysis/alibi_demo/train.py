@@ -1,6 +1,7 @@
 """Train the bundled ALiBi model: `python -m headviz.analysis.alibi_demo.train --out DIR`.
 
-Through some of the first steps an auxiliary loss pulls the heads of `plan.PULLS`; then training is plain to the end.
+Through some of the first steps an auxiliary loss pulls the heads of `plan.PULLS`; then training is plain, but for a few
+heads that are pulled again at the end.
 The same seed, texts and torch give the same model. A run that was stopped goes on from the last state in DIR.
 """
 
@@ -98,7 +99,7 @@ def _step(
     model: Any, layers: list[Pulled], optimiser: Any, ids: np.ndarray, plan: Plan, step: int, low: bool
 ) -> tuple[float, dict[str, float]]:
     """One step; the loss of the text in nats a token, and what the pulled heads lacked."""
-    pulling = plan.pulled[0] <= step < plan.pulled[1]
+    pulling = plan.pulls(step)
     for layer in layers:
         layer.pulling = pulling
     for group in optimiser.param_groups:

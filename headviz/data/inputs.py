@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +42,12 @@ Cut = tuple[list[int], int]  # token ids of an input, index of its document
 
 
 def build_inputs(
-    ref: DataRef, tokenizer: Any, settings: Settings, watch: Watch, context_length: int | None = None
+    ref: DataRef,
+    tokenizer: Any,
+    settings: Settings,
+    watch: Watch,
+    context_length: int | None = None,
+    change: Callable[[Document], Document] | None = None,
 ) -> Inputs:
     """The inputs that `ref` stands for, the same on every machine and every time.
 
@@ -50,6 +55,7 @@ def build_inputs(
                next ones, and so on. Documents with fewer tokens give nothing.
     items:     in an order drawn from the seed, each is one input, cut off at `tokens`.
     own text:  from its start, in order; the last piece may be short.
+    change: what is done to every document before it is cut, such as putting its words in random order
     `tokens` counts the BOS and a chat template's tokens too. With the template, inputs may be a little shorter.
     Raises BadInput (longer than `context_length`, no BOS token, no chat template, no room) and BadData (no input at
     all), and what `read_documents` raises.
@@ -58,6 +64,8 @@ def build_inputs(
     row = lookup(CORPORA, ref.corpus, "corpus")
     encode = encoder(tokenizer, tokens=ref.tokens, bos=ref.bos, chat=ref.chat)
     documents = list(read_documents(ref, settings, watch))
+    if change is not None:
+        documents = [change(document) for document in documents]
     notes: list[str] = []
     if len(documents) == pool_of(ref):
         notes.append(f"drawn from the first {len(documents)} documents of this part")

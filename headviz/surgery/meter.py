@@ -7,7 +7,10 @@ import logging
 import os
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
+
+from safetensors import SafetensorError
 
 from headviz.types import Watch
 
@@ -55,25 +58,23 @@ class Meter:
         self._watch.check()
 
 
-def write_whole(path: Path, data: bytes, meter: Meter) -> None:
+def write_whole(path: Path, data: bytes | Callable[[Path], None], meter: Meter) -> None:
     """Write under another name, then rename: a reader, or who comes after a crash, sees the old file or the new one.
 
+    data: what is written, or a function that writes it to the path that it is given.
     While the disk is full it waits, says so, and tries again: nothing that was computed is lost. Raises Cancelled.
     """
     waited = False
     while True:
         try:
             _write(path, data)
-        except OSError as error:
-            if error.errno not in FULL:
+        except (OSError, SafetensorError) as error:
+            if not _full(error):
                 raise
             if not waited:
                 log.warning("the disk is full: waiting to write %s", path.name)
             waited = True
-            meter.say(
-                f"waiting: the disk with HEADVIZ_HOME is full, and {len(data) / 1e6:,.1f} MB are to be written; "
-                "free some space and it goes on"
-            )
+            meter.say("waiting: the disk with HEADVIZ_HOME is full; free some space and it goes on")
             pause(meter)
         else:
             return
@@ -87,12 +88,23 @@ def pause(meter: Meter) -> None:
         time.sleep(min(0.1, LOOK_AGAIN))
 
 
-def _write(path: Path, data: bytes) -> None:
+def _full(error: OSError | SafetensorError) -> bool:
+    """Whether there was no room; safetensors says so in words."""
+    if isinstance(error, SafetensorError):
+        return any(f"os error {number}" in str(error) for number in FULL)
+    return error.errno in FULL
+
+
+def _write(path: Path, data: bytes | Callable[[Path], None]) -> None:
+    for left in path.parent.glob(f".{path.name}.*"):
+        left.unlink(missing_ok=True)  # of a process that was killed: one run is only ever in one process
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
+        if callable(data):
+            data(temporary)
+        else:
+            temporary.write_bytes(data)
+        with temporary.open("rb+") as file:
             os.fsync(file.fileno())  # a quota or a remote disk may say only here that there is no room
         temporary.replace(path)
     finally:

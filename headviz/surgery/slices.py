@@ -37,7 +37,7 @@ class SlicedProjection(nn.Module):
     def __init__(self, frozen: nn.Module, index: Tensor, rows: Tensor, bias: Tensor | None) -> None:
         super().__init__()
         self.frozen = frozen
-        self.rows = nn.Parameter(rows)
+        self.rows = nn.Parameter(rows.contiguous())
         self.bias = None if bias is None else nn.Parameter(bias)
         self.register_buffer("index", index, persistent=False)
         self.train(frozen.training)
@@ -60,7 +60,7 @@ class SlicedOutput(nn.Module):
     def __init__(self, frozen: nn.Module, index: Tensor, columns: Tensor) -> None:
         super().__init__()
         self.frozen = frozen
-        self.columns = nn.Parameter(columns)
+        self.columns = nn.Parameter(columns.contiguous())
         self.register_buffer("index", index, persistent=False)
         self.train(frozen.training)
 

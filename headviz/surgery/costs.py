@@ -1,0 +1,50 @@
+"""What a repair takes in memory and on disk, known before it begins. No torch here."""
+
+from __future__ import annotations
+
+from headviz.surgery.arms import arm, heads_of
+from headviz.surgery.layouts import Treatment, trained_numbers, treat
+from headviz.types import Geometry, RepairRequest
+
+_KEPT = 24  # vectors of model size that a layer keeps for the way back, for each token: measured 13 to 20
+_REDONE = 2  # the same with checkpointing
+_HEAD = 3 * (1 << 26)  # logits of some tokens, and two more of their kind
+_MOMENTS = 2  # AdamW's
+
+
+def item_size(request: RepairRequest) -> int:
+    """Bytes of a trained number."""
+    return 4 if request.recipe.master == "float32" or request.model.dtype == "float32" else 2
+
+
+def memory(request: RepairRequest, geometry: Geometry, bias: bool) -> int:
+    """Bytes that training takes beside the model: slices, gradients, moments, and what is kept for the way back.
+
+    An estimate that is rather too large. bias: of `layouts.has_bias`.
+    """
+    most = 0
+    for treatment in _treatments(request, geometry):
+        numbers = trained_numbers(treatment, bias) * item_size(request) * (2 + _MOMENTS)
+        layers = geometry.layers - treatment.layers[0].layer  # those below the first treated one keep nothing
+        tokens = request.recipe.batch * request.train.tokens
+        kept = _REDONE * layers + _KEPT if request.recipe.checkpointing else _KEPT * layers
+        most = max(
+            most, numbers + 4 * max(geometry.hidden, geometry.heads * geometry.head_dim) * kept * tokens
+        )
+    return most + _HEAD
+
+
+def disk(request: RepairRequest, geometry: Geometry, bias: bool) -> int:
+    """Bytes that the repair's folder takes at its largest: two sets of slices a run, one with moments in the making."""
+    total = largest = 0
+    for name in request.arms:
+        treatment = treat(heads_of(request, name), geometry)
+        size = trained_numbers(treatment, bias) * item_size(request)
+        passes = request.passes if arm(name).again else 1
+        total += 2 * size * len(request.seeds) * passes
+        largest = max(largest, size)
+    return total + 2 * (1 + _MOMENTS) * largest
+
+
+def _treatments(request: RepairRequest, geometry: Geometry) -> list[Treatment]:
+    return [treat(heads_of(request, name), geometry) for name in request.arms]

@@ -1,0 +1,97 @@
+"""What a model says of held-out text, and what its heads look at: the same batches every time, so the same bits.
+
+Batches do not depend on the memory that happens to be free: another batch rounds otherwise, and a repair that goes on after
+a kill must come to the very numbers of one that was not disturbed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from headviz.analysis.batches import batches
+from headviz.analysis.scoring import batch_of
+from headviz.data.inputs import Inputs
+from headviz.models.attention import Probe, probe
+from headviz.models.head import logprobs
+from headviz.models.restart import entries, starting_at
+from headviz.types import Watch
+from headviz.types.repairs import Heads
+
+_ROOM = 1 << 62  # no limit by memory: the most tokens of a batch decide
+_NAMES = {"sink": "mass", "entropy": "entropy", "output_mean": "output_norm", "full_mean": "full_norm"}
+
+
+def losses(loaded: Any, inputs: Inputs, watch: Watch) -> np.ndarray:
+    """(N,) nats a token of each input, which has two tokens or more; not finite where the model's are not."""
+    found = np.empty(len(inputs.lengths))
+    with torch.inference_mode(), probe(loaded.model, want=(), watch=watch) as watching:
+        for batch in _batches(loaded, inputs):
+            found[batch] = _batch_losses(watching, loaded, inputs, batch, watch)
+    return found
+
+
+def diagnose(loaded: Any, inputs: Inputs, watch: Watch) -> dict[str, np.ndarray]:
+    """`mass`, `entropy`, `output_norm` (AHON) and `full_norm` of every head, (N, L, H) float32 each."""
+    shape = loaded.geometry
+    found = {
+        name: np.empty((len(inputs.lengths), shape.layers, shape.heads), np.float32)
+        for name in _NAMES.values()
+    }
+    with torch.inference_mode(), probe(loaded.model, want=tuple(_NAMES), watch=watch) as watching:
+        for batch in _batches(loaded, inputs):
+            watch.check()
+            for name, numbers in watching.run(*batch_of(inputs, batch, loaded.device)).items():
+                found[_NAMES[name]][batch] = numbers
+    return found
+
+
+def token_mean(each: np.ndarray, inputs: Inputs) -> float:
+    """Nats a token over all inputs, from (N,) of each."""
+    return float(np.average(each, weights=inputs.lengths - 1))
+
+
+def losses_without(loaded: Any, inputs: Inputs, heads: Heads, watch: Watch) -> tuple[np.ndarray, np.ndarray]:
+    """((N,) with nothing off, (N, K) with each of the K heads off alone), nats a token of each input."""
+    N, H = len(inputs.lengths), loaded.geometry.heads
+    plain, without = np.empty(N), np.empty((N, len(heads)))
+    off: list[tuple[int, int]] = []
+
+    def gate(layer: int, _statistics: Mapping[str, Tensor]) -> Tensor | None:
+        if not off or off[0][0] != layer:
+            return None
+        factors = torch.ones(H)
+        factors[off[0][1]] = 0.0
+        return factors
+
+    with torch.inference_mode(), probe(loaded.model, want=(), gates=gate, watch=watch) as watching:
+        for batch in _batches(loaded, inputs):
+            off.clear()
+            with entries(loaded.model, loaded.family) as into:
+                plain[batch] = _batch_losses(watching, loaded, inputs, batch, watch)
+            for number, (layer, head) in enumerate(heads):
+                watch.step("testing each head alone", number, len(heads), "heads")
+                off[:] = [(layer, head)]
+                with starting_at(loaded.model, loaded.family, layer, into[layer]):
+                    without[batch, number] = _batch_losses(watching, loaded, inputs, batch, watch)
+    return plain, without
+
+
+def _batches(loaded: Any, inputs: Inputs) -> Iterator[np.ndarray]:
+    return iter(batches(inputs.lengths, loaded.geometry, str(loaded.device), _ROOM))
+
+
+def _batch_losses(
+    watching: Probe, loaded: Any, inputs: Inputs, batch: np.ndarray, watch: Watch
+) -> np.ndarray:
+    ids, lengths = batch_of(inputs, batch, loaded.device)
+    hidden = watching.hidden(ids, lengths)  # (B, T, M)
+    found = []
+    for row, n in enumerate(lengths.tolist()):
+        watch.check()
+        found.append(-logprobs(loaded.model, hidden[row, : n - 1], ids[row, 1:n]).double().mean())
+    return torch.stack(found).cpu().numpy()

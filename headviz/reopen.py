@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headviz.data.questions import MMLU_SUBJECTS
+from headviz.jobs.kinds import job_digest
 from headviz.types import (
     CheckpointRequest,
     DataRef,
@@ -16,6 +17,7 @@ from headviz.types import (
     PromptScoreRequest,
     QuestionsRef,
     RepairedRequest,
+    RepairRequest,
     Request,
     head_name,
 )
@@ -29,7 +31,7 @@ PAGES = {
     "bands": "bands",
     "distance": "bands",
     **dict.fromkeys(("prompt-score", "measure", "gradient", "map", "generate", "checkpoint"), "ablation"),
-    **dict.fromkeys(("repair", "repaired"), "jobs"),
+    **dict.fromkeys(("repair", "repaired"), "surgery"),
 }
 
 
@@ -45,7 +47,7 @@ def page_of(request: Request | None) -> str | None:
 def of_request(request: Request) -> dict[str, Any]:
     """The values that ask for this again: what a job's `Open` puts into the view."""
     if isinstance(request, RepairedRequest):  # names a repair, which holds the rest
-        return {}
+        return {"stage": "watch", "operation": request.repair, "recovery": "onward"}
     model = request.model
     data = getattr(request, "text", None) or getattr(request, "data", None)
     values = {
@@ -55,7 +57,7 @@ def of_request(request: Request) -> dict[str, Any]:
         "quantization": model.quantization,
     }
     if data is not None:  # else questions: the text in the view stays
-        values |= _of_data(data)
+        values |= of_data(data)
     if isinstance(request, MeasureRequest):
         values |= _of_measurement(request)
     elif isinstance(request, PromptScoreRequest):
@@ -65,14 +67,19 @@ def of_request(request: Request) -> dict[str, Any]:
     elif isinstance(request, CheckpointRequest):
         values |= {"look": "take", "target": "loss", "mode": "static", "pick": "hand", "by_whom": ""}
         values["picked"] = write_heads(request.heads)
+    elif isinstance(request, RepairRequest):
+        values |= of_data(request.diagnose) | {"stage": "watch", "operation": job_digest(request)}
     elif isinstance(request, GradientRequest | MapRequest):
         values |= {"look": "order", "target": "loss", "alone": "whole"}
+        if isinstance(request, MapRequest):
+            values |= {"instead": request.replace} | _of_means(request.means_on)
     if isinstance(request, PatternRequest):
         values |= {"head": head_name(request.layer, request.head), "input": request.input, "inside": True}
     return values
 
 
-def _of_data(data: DataRef) -> dict[str, Any]:
+def of_data(data: DataRef) -> dict[str, Any]:
+    """The values that stand for a text at the left."""
     values = {
         "text": data.revision if data.corpus == "own" else "",
         "data_revision": data.revision if len(data.revision) == 40 else "",
@@ -109,10 +116,14 @@ def _of_text(request: GenerateRequest) -> dict[str, Any]:
     if off.mode == "static":
         values |= {"mode": "static", "pick": "hand", "picked": write_heads(off.heads), "by_whom": ""}
         values["instead"] = off.replace
-    if off.means_on is not None and off.means_on.corpus in CHOSEN:
-        values |= {"chosen": off.means_on.corpus, "chosen_part": off.means_on.part}
-        values["chosen_inputs"] = off.means_on.inputs
-    return values
+    return values | _of_means(off.means_on)
+
+
+def _of_means(where: DataRef | None) -> dict[str, Any]:
+    """Heads are chosen where means are taken, where that is one of the corpora."""
+    if where is None or where.corpus not in CHOSEN:
+        return {}
+    return {"chosen": where.corpus, "chosen_part": where.part, "chosen_inputs": where.inputs}
 
 
 def _of_measurement(request: MeasureRequest) -> dict[str, Any]:
@@ -133,10 +144,7 @@ def _of_measurement(request: MeasureRequest) -> dict[str, Any]:
     if off.means_on is None:
         return values
     if request.questions is not None:  # the text at the left is free to be the one of the means
-        return values | _of_data(off.means_on) | {"seed": request.questions.seed, "chosen": "left"}
+        return values | of_data(off.means_on) | {"seed": request.questions.seed, "chosen": "left"}
     if off.means_on == request.text:
         return values | {"chosen": "measured"}
-    if off.means_on.corpus in CHOSEN:
-        values |= {"chosen": off.means_on.corpus, "chosen_part": off.means_on.part}
-        values["chosen_inputs"] = off.means_on.inputs
-    return values
+    return values | _of_means(off.means_on)

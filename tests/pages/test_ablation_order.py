@@ -199,6 +199,19 @@ def test_what_is_not_there_yet_is_hollow_and_says_so(plan, no_worker, shown, why
     assert why in texts[0]
 
 
+def test_the_mean_in_each_heads_place_is_a_map_of_its_own(mapped, table, no_worker):
+    app = open_page(look="order", instead="mean")
+    assert not app.exception
+    assert "Every head is switched off alone, its mean in its place, on docstrings" in said(app)
+    next(b for b in app.button if b.label == "Measure each head alone").click().run()
+    (job,) = local.list_jobs()
+    assert (job.request.replace, job.request.means_on) == ("mean", mapped.chosen_on)
+    local.store().put(job.digest, alone(table))
+    app.run()
+    assert "alone, its mean in its place. The median head" in said(app)
+    assert "off alone, its mean in its place" in str(figure(app, "alone_map")["layout"]["annotations"])
+
+
 def test_the_map_of_a_question_target_is_on_the_text_at_the_left(mapped, no_worker):
     app = open_page(look="order", target="quiz")
     assert not app.exception

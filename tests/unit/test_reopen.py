@@ -81,6 +81,13 @@ def test_the_text_of_the_means_comes_back(means_on, on, chosen):
     assert {name: values[name] for name in chosen} == chosen
 
 
+def test_a_map_comes_back_with_what_stood_in_for_the_heads():
+    assert of_request(MapRequest(model=MODEL, text=TEXT))["instead"] == "zero"
+    values = of_request(MapRequest(model=MODEL, text=TEXT, replace="mean", means_on=TRAIN))
+    wanted = {"look": "order", "instead": "mean", "chosen": "docstrings", "chosen_part": "train"}
+    assert {name: values[name] for name in wanted} == wanted
+
+
 def test_the_papers_rule_comes_back_as_its_threshold():
     values = reopened(Ablation(mode="per-input", metric="awft", threshold=0.4, turned=True))
     wanted = {"mode": "per-input", "metric": "awft", "strict": "value", "cut": 0.4, "turned": True}

@@ -18,25 +18,39 @@ from headviz.charts import fmt, tables
 from headviz.charts.delta import delta_map
 from headviz.charts.order import agreement_chart
 from headviz.data import corpora
-from headviz.types import HeadLosses, MapRequest, ScoreTable, TextLosses, head_name
+from headviz.types import DataRef, HeadLosses, MapRequest, ScoreTable, TextLosses, head_name
 from headviz.ui.ablation.measurements import Measurements
 from headviz.ui.ablation.order import gradients
 
+PLACES = {"zero": "Zero", "mean": "Its mean"}
 SURE = 0.05
 HALF = 0.6  # of a whole pass: from a head's own layer on, the LM head included
 
 
 def asking(work: Measurements) -> MapRequest:
-    """Each head alone, on the text that is measured; for questions, on the text at the left."""
+    """Each head alone, on the text that is measured; for questions, on the text at the left. Means are taken where those of
+    the whole set are."""
+    plan = work.plan
+    means_on = plan.means_on or (plan.chosen_on if isinstance(plan.chosen_on, DataRef) else None)
     text = work.plan.text or ui.data_ref()
     if ui.value("alone") == "short":
         text = order.shorter(text, order.MAP_AT_MOST)
-    return order.map_request(work.plan.model, text)
+    return order.map_request(plan.model, text, replace=ui.value("instead"), means_on=means_on)
 
 
 def panel(work: Measurements, table: ScoreTable) -> None:
     request = asking(work)
-    st.segmented_control(
+    left, right = st.columns([3, 2])
+    right.segmented_control(
+        "In its place",
+        list(PLACES),
+        format_func=PLACES.get,
+        required=True,
+        help="What stands in for a head that is off: zero, or its own mean output on the text on which heads are chosen, with "
+        "a value of its own at the first position. Each is a map of its own.",
+        **ui.keyed("instead"),
+    )
+    left.segmented_control(
         "Text for each head",
         ["short", "whole"],
         format_func={
@@ -55,14 +69,14 @@ def panel(work: Measurements, table: ScoreTable) -> None:
         request,
         start=False,
         button="Measure each head alone",
-        empty=f"Every head is switched off alone, on {corpora.describe(request.text)}: {L * H + 1:,} runs"
+        empty=f"Every head is switched off alone{_mean_words(request)}, on {corpora.describe(request.text)}: {L * H + 1:,} runs"
         f"{_expected(work, table, request)}. Slider positions wait until it is done; it can be cancelled.",
         key="map",
     )
     if found is None:
         return
     costs = _costs(found.provenance.digest, found)
-    st.markdown(_told(costs))
+    st.markdown(_told(costs, request.replace))
     left, right = st.columns([5, 4], gap="medium")
     with left:
         ui.chart(
@@ -71,7 +85,7 @@ def panel(work: Measurements, table: ScoreTable) -> None:
         st.download_button(
             "Cost of each head (CSV)",
             costs_csv(costs),
-            file_name="headviz-each-head-alone.csv",
+            file_name=f"headviz-each-head-alone{'-mean' if request.replace == 'mean' else ''}.csv",
             mime="text/csv",
             on_click="ignore",
             help="Change in loss with each head off alone, nats a token, with its 95% interval and p corrected for all heads.",
@@ -84,7 +98,8 @@ def cost_map(
     work: Measurements, off: np.ndarray | None = None, selected: tuple[int, int] | None = None
 ) -> Any:
     """The measured map; hollow cells where it is not measured. off: (L, H) bool, hatched; selected: outlined."""
-    found = ui.cached(asking(work))
+    request = asking(work)
+    found = ui.cached(request)
     geometry, notes = work.table.geometry, None
     low = high = None
     if found is None:
@@ -99,7 +114,7 @@ def cost_map(
         low,
         high,
         geometry=geometry,
-        title="Change in loss with this head off alone",
+        title="Change in loss with this head off alone" + _mean_words(request),
         what="loss",
         notes=notes,
         hatched=off,
@@ -152,12 +167,17 @@ def _compared(
     return order.agreements(_found, _orders), math.sqrt(reliable)  # the root of NaN is NaN
 
 
-def _told(costs: ManyChanges) -> str:
+def _mean_words(request: MapRequest) -> str:
+    return ", its mean in its place" if request.replace == "mean" else ""
+
+
+def _told(costs: ManyChanges, replace: str) -> str:
     """What the map says, in a sentence."""
     count, worst = costs.change.size, np.unravel_index(np.nanargmax(costs.change), costs.change.shape)
     text = (
         f"The dearest head is **{head_name(*worst)}**: "
-        f"{fmt.signed(costs.change[worst])} nats [{fmt.number(costs.low[worst])}, {fmt.number(costs.high[worst])}] alone. "
+        f"{fmt.signed(costs.change[worst])} nats [{fmt.number(costs.low[worst])}, {fmt.number(costs.high[worst])}] alone"
+        f"{', its mean in its place' if replace == 'mean' else ''}. "
         f"The median head costs {fmt.signed(float(np.median(costs.change)))} nats"
     )
     if costs.clusters < 2:

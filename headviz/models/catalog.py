@@ -134,16 +134,20 @@ def locate(ref: ModelRef, settings: Settings, watch: Watch | None = None) -> Pat
 
 def context_length(ref: ModelRef, settings: Settings) -> int | None:
     """The longest input of a model in tokens, from its config alone; None where it has no end or is not known here."""
-    if ref.source == "bundled":
-        row = bundled.find(ref.name)
-        config = dict(row.config) if row else None
-    else:
-        config = _config_here(ref, settings)
+    config = config_here(ref, settings)
     try:
         longest = architectures.context_length(config) if config else None
     except UnsupportedModel:
         return None
     return longest if isinstance(longest, int) and longest > 0 else None
+
+
+def config_here(ref: ModelRef, settings: Settings) -> dict[str, Any] | None:
+    """What config.json of a model says, without loading or fetching anything; None where it is not on this machine."""
+    if ref.source == "bundled":
+        row = bundled.find(ref.name)
+        return dict(row.config) if row else None
+    return _config_here(ref, settings)
 
 
 def folder_here(ref: ModelRef, settings: Settings) -> Path | None:

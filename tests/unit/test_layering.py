@@ -102,6 +102,7 @@ TABLES = {
     "headviz.surgery.outcomes",
     "headviz.surgery.paper",
     "headviz.surgery.plan",
+    "headviz.surgery.rules",
     "headviz.surgery.progress",
     "headviz.surgery.verdict",
 }

@@ -1,0 +1,146 @@
+"""What a plan of surgery will take, and what to be warned of. Estimates say that they are. No torch."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from headviz import machine
+from headviz.settings import Settings
+from headviz.surgery import costs
+from headviz.surgery.about import Facts
+from headviz.surgery.arms import ARMS
+from headviz.surgery.layouts import trained_numbers, treat, whole_numbers
+from headviz.types import RepairRequest, RepairRun
+
+UNMOVED = 0.685  # share of new weights that one step of 5e-5 leaves as they are in bf16 (measured on the paper's recipe)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preview:
+    """What a plan will take. Memory, disk and time are estimates; bytes.
+
+    heads, layers:  treated ones, and the layers they are in
+    trained, whole: numbers that are trained, and numbers of the matrices that they are part of
+    runs:           runs of training: arms that train × seeds, each of up to `passes` passes
+    steps, tokens:  of all runs; epochs: how often a run reads each training window
+    model:          bytes of the model's weights, None where they are not here
+    memory:         beside the model: slices, gradients, the optimiser, and what is kept for the way back
+    optimiser, optimiser_whole: bytes of the trained numbers, their gradients and AdamW's moments; and what the same would be
+                    for whole matrices
+    disk, disk_free, memory_free: on this machine
+    seconds:        None before a speed was measured
+    """
+
+    heads: int
+    layers: int
+    trained: int
+    whole: int
+    runs: int
+    steps: int
+    tokens: int
+    epochs: float
+    model: int | None
+    memory: int
+    optimiser: int
+    optimiser_whole: int
+    memory_free: int
+    disk: int
+    disk_free: int
+    seconds: float | None
+
+
+def preview(request: RepairRequest, about: Facts, settings: Settings, speed: float | None = None) -> Preview:
+    """speed: trained tokens a second, as `measured_speed` gives it. Raises BadInput for heads that are not in the model."""
+    treatment = treat(request.heads, about.geometry)
+    trained, whole = (count(treatment, about.bias) for count in (trained_numbers, whole_numbers))
+    a_step = request.recipe.batch * request.recipe.accumulate
+    training = [name for name in request.arms if ARMS[name].trains]
+    passes = sum(request.passes if ARMS[name].again else 1 for name in training) * len(request.seeds)
+    steps = request.steps * passes
+    per_number = costs.item_size(request) * 4  # itself, its gradient, and two moments
+    return Preview(
+        heads=len(request.heads),
+        layers=len(treatment.layers),
+        trained=trained,
+        whole=whole,
+        runs=len(training) * len(request.seeds),
+        steps=steps,
+        tokens=steps * a_step * request.train.tokens,
+        epochs=request.steps * a_step / request.train.inputs,
+        model=about.bytes,
+        memory=costs.memory(request, about.geometry, about.bias),
+        optimiser=trained * per_number,
+        optimiser_whole=whole * per_number,
+        memory_free=machine.memory()[1],
+        disk=costs.disk(request, about.geometry, about.bias),
+        disk_free=shutil.disk_usage(_there(settings.home)).free,
+        seconds=None if speed is None else _seconds(request, passes, speed),
+    )
+
+
+def measured_speed(runs: Iterable[RepairRun]) -> float | None:
+    """Trained tokens a second, the median over what some runs noted; None where none did."""
+    seen = [run.tokens_per_second[np.isfinite(run.tokens_per_second)] for run in runs]
+    every = np.concatenate(seen) if seen else np.zeros(0)
+    return float(np.median(every)) if len(every) else None
+
+
+def _seconds(request: RepairRequest, passes: int, speed: float) -> float:
+    """Training, and evaluations at three times its speed: they need no way back."""
+    trained = request.steps * request.recipe.batch * request.recipe.accumulate * request.train.tokens
+    select = request.held_out.inputs * request.held_out.tokens / 2
+    looked = (request.steps // request.every + 1) * (
+        select + request.diagnose.inputs * request.diagnose.tokens
+    )
+    return passes * (trained + looked / 3) / speed
+
+
+def _there(folder: Path) -> Path:
+    """The folder, or the nearest one above it that is there."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return folder
+
+
+def warnings(request: RepairRequest, about: Facts, settings: Settings) -> tuple[str, ...]:
+    """What a person must know before launching this, a sentence each; nothing here forbids it."""
+    notes = [*treat(request.heads, about.geometry).notes]
+    seen = preview(request, about, settings)
+    if seen.epochs > 1:
+        notes.append(
+            f"The steps read {seen.epochs:.1f} times as many windows as the plan takes from the training text "
+            f"({request.train.inputs:,}): each is read about {math.ceil(seen.epochs)} times. Take more windows, or fewer steps."
+        )
+    if request.recipe.master == "model" and request.model.dtype == "bfloat16":
+        notes.append(
+            f"Everything is kept in bf16, as in the paper's own runs: a step of 5e-5 leaves {100 * UNMOVED:.1f}% of the new "
+            "weights exactly as they are, for bf16 has no number between. Keep float32 masters, unless that is the question."
+        )
+    if len(request.seeds) < 3:
+        notes.append("With fewer than 3 seeds there is no verdict: training again may come out otherwise.")
+    for name in ("no-reinit", "untrained"):
+        if name not in request.arms:
+            missing = "no verdict" if name == "no-reinit" else "nothing to compare “awake” with"
+            notes.append(f"Without the arm “{ARMS[name].title}” there is {missing}.")
+    if request.model.quantization != "none":
+        notes.append(
+            f"The model is loaded in {request.model.quantization}. A repaired checkpoint is written over its unquantised "
+            "weights, and both losses are reported."
+        )
+    need = seen.memory + (seen.model or 0)
+    if need > seen.memory_free and request.model.quantization == "none":
+        notes.append(
+            f"It needs about {need / 1e9:.1f} GB of memory with the model, and {seen.memory_free / 1e9:.1f} GB are free. Train "
+            "shorter or fewer windows at once, or recompute activations (checkpointing)."
+        )
+    if seen.disk > seen.disk_free:
+        notes.append(
+            f"It needs about {seen.disk / 1e9:.1f} GB of disk for its checkpoints, and {seen.disk_free / 1e9:.1f} GB are free."
+        )
+    return tuple(notes)

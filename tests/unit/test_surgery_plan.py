@@ -1,0 +1,276 @@
+"""A plan: its defaults, what is refused, what it will take, what it warns of, and its file."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from headviz import machine
+from headviz.data import corpora
+from headviz.errors import BadInput, UnknownName
+from headviz.jobs.kinds import spec
+from headviz.models import catalog
+from headviz.settings import settings
+from headviz.surgery import plan
+from headviz.surgery.layouts import trained_numbers, treat
+from headviz.surgery.plan import (  # fmt: skip
+    Facts,
+    Measured,
+    check,
+    default_request,
+    measured_speed,
+    paper_request,
+    read_plan,
+    warnings,
+    write_plan,
+)
+from headviz.types import DataRef, Geometry, ModelRef, Recipe
+from tests import checkpoints
+from tests.unit.repair_samples import HEADS, SHAPE, repair_request, run
+
+ABOUT = Facts(geometry=SHAPE, bias=True, longest=None, numbers=100_000, bytes=400_000)
+MODEL = repair_request().model
+GQA = Geometry(family="llama", layers=2, heads=4, kv_heads=2, head_dim=8, hidden=32)
+
+
+@pytest.fixture(autouse=True)
+def pinned(monkeypatch):
+    """Texts are pinned without being built."""
+
+    def resolve(corpus, *, settings, **options):
+        return DataRef(corpus=corpus, revision="c" * 64, **options)
+
+    monkeypatch.setattr(corpora, "resolve", resolve)
+    monkeypatch.setattr(machine, "cores", lambda: 4)
+
+
+def made(**more):
+    return default_request(MODEL, HEADS, settings(), about=ABOUT, **more)
+
+
+def test_the_default_plan_can_be_run_as_it_is():
+    request = made()
+    check(request, SHAPE)
+    assert request.arms == ("repair", "untrained", "no-reinit")
+    assert request.seeds == (0, 1, 2)
+    assert (request.train.corpus, request.train.part) == ("docstrings", "train")
+    assert (request.held_out.part, request.diagnose.part) == ("held-out", "held-out")
+    assert request.held_out.seed != request.diagnose.seed
+    assert (request.other.corpus, request.other.part) == ("stdlib-code", "held-out")
+    assert request.train.inputs == request.steps * request.recipe.batch * request.recipe.accumulate
+    assert request.threads == 2
+    assert request.recipe.rate == 2e-3, "a small model gets the scheme for small ones"
+
+
+def test_larger_models_get_the_papers_recipe():
+    big = replace(ABOUT, numbers=1_700_000_000, longest=256)
+    request = default_request(MODEL, HEADS, settings(), about=big)
+    assert request.recipe == Recipe()
+    assert request.train.tokens == 256, "never longer than the context"
+    assert default_request(MODEL, HEADS, settings(), about=ABOUT, scheme="paper").recipe == Recipe()
+    with pytest.raises(UnknownName, match="training scheme"):
+        made(scheme="fast")
+
+
+def test_what_is_given_stands():
+    own = DataRef(corpus="own", revision="d" * 64, part="all", inputs=9, tokens=9)
+    request = made(arms=("no-reinit", "repair"), seeds=(7,), steps=5, held_out=own, other=None, threads=1)
+    assert request.arms == ("repair", "no-reinit")
+    assert (request.seeds, request.steps, request.every) == ((7,), 5, 5)
+    assert request.held_out == own
+    assert request.other is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"heads": ()}, "No head is to be treated"),
+        ({"heads": ((9, 0),)}, "names L09.H00"),
+        ({"heads": ((0, 0), (0, 0))}, "twice"),
+        ({"arms": ()}, "no arm"),
+        ({"arms": ("no-reinit", "repair")}, "in the order repair"),
+        ({"steps": 0}, "steps is 0; it must be 1 or more"),
+        ({"every": 0}, "every is 0"),
+        ({"every": 21}, "21 steps apart, and a pass has 20"),
+        ({"passes": 0}, "passes"),
+        ({"patience": -1}, "patience"),
+        ({"threads": 0}, "threads"),
+        ({"threads": 99}, "this machine has 4 cores"),
+        ({"seeds": ()}, "at least one"),
+        ({"seeds": (1, 1)}, "different whole numbers"),
+        ({"seeds": (-1,)}, "from 0 on"),
+        ({"recipe": Recipe(rate=0.0)}, "learning rate is 0"),
+        ({"recipe": Recipe(batch=0)}, "batch is 0"),
+        ({"recipe": Recipe(clip=-1.0)}, "clip is -1"),
+        ({"sink": 0.99}, "Thresholds"),
+        ({"arms": ("repair", "healthy")}, "treats 0 heads where 3 are repaired"),
+        (
+            {"arms": ("repair", "healthy"), "healthy": ((0, 0), (0, 1), (1, 2))},
+            "L01.H02 is among the treated",
+        ),
+        ({"held_out": repair_request().train}, "Training text and held-out text are the same"),
+        ({"held_out": replace(repair_request().train, part="all")}, "are the same"),
+        ({"other": repair_request().train}, "text of another domain are the same"),
+        ({"held_out": replace(repair_request().held_out, inputs=1)}, "parted in two"),
+        ({"train": replace(repair_request().train, tokens=1)}, "at least 2 are needed"),
+    ],
+)
+def test_bad_plans_are_sentences(changes, says):
+    with pytest.raises(BadInput, match=says) as error:
+        check(repair_request(**changes), SHAPE)
+    assert str(error.value).endswith(".")
+
+
+def test_inputs_longer_than_the_context_are_refused():
+    with pytest.raises(BadInput, match="context is 32 tokens"):
+        check(repair_request(), SHAPE, longest=32)
+
+
+def test_preview_counts_what_is_trained():
+    request = repair_request(arms=("repair", "untrained", "no-reinit", "removed"), passes=2)
+    seen = plan.preview(request, ABOUT, settings())
+    D, M = SHAPE.head_dim, SHAPE.hidden
+    assert seen.trained == 3 * (3 * D * (M + 1) + M * D)
+    assert seen.whole == 2 * (3 * M * (M + 1) + M * M)
+    assert seen.optimiser == 16 * seen.trained, "float32: the number, its gradient and two moments"
+    assert seen.optimiser_whole == 16 * seen.whole
+    assert seen.runs == 2 * 3, "untrained and removed train nothing"
+    assert seen.steps == 2 * 3 * 2 * request.steps
+    assert seen.tokens == seen.steps * 8 * request.train.tokens
+    assert seen.epochs == 20 * 8 / 64
+    assert seen.seconds is None, "nothing was measured yet"
+    assert seen.disk > 0 < seen.disk_free
+    assert seen.trained == trained_numbers(treat(HEADS, SHAPE), True)
+
+
+def test_time_from_a_measured_speed():
+    request = repair_request()
+    seen = plan.preview(request, ABOUT, settings(), speed=1000.0)
+    trained = 20 * 8 * 64
+    looked = 3 * (24 * 64 / 2 + 8 * 64)
+    assert seen.seconds == pytest.approx(6 * (trained + looked / 3) / 1000)
+    assert measured_speed([run(), run(seed=1)]) == pytest.approx(905.0)
+    assert measured_speed([]) is None
+    assert measured_speed([run(tokens_per_second=np.full(3, np.nan))]) is None
+
+
+def test_warnings():
+    known = replace(ABOUT, geometry=GQA, bias=False)
+    request = repair_request(heads=((0, 0),), seeds=(0,), arms=("repair",))
+    said = " ".join(warnings(request, known, settings()))
+    assert "One head shares keys and values" in said
+    assert "each is read about 3 times" in said
+    assert "fewer than 3 seeds" in said
+    assert "“Training, old weights” there is no verdict" in said
+    assert "bf16" not in said
+    pure = replace(
+        request,
+        model=replace(request.model, dtype="bfloat16"),
+        recipe=replace(request.recipe, master="model"),
+    )
+    assert "68.5% of the new weights exactly as they are" in " ".join(warnings(pure, known, settings()))
+    quiet = repair_request(train=replace(repair_request().train, inputs=10_000))
+    assert warnings(quiet, ABOUT, settings()) == ()
+
+
+def test_too_little_room_is_warned_of(monkeypatch):
+    monkeypatch.setattr(machine, "memory", lambda: (10**9, 10**6))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 10, 10))
+    said = " ".join(warnings(repair_request(), ABOUT, settings()))
+    assert "GB of memory with the model" in said
+    assert "GB of disk" in said
+
+
+def test_olmo2_is_warned_of():
+    spans = Geometry(family="olmo2", layers=2, heads=4, kv_heads=4, head_dim=8, hidden=32)
+    request = repair_request(heads=((0, 0),))
+    assert "one norm spans the queries" in warnings(request, replace(ABOUT, geometry=spans), settings())[0]
+
+
+# --------------------------------------------------------------------------------------------------------- file
+
+
+def test_a_plan_file_is_readable_and_comes_back():
+    request = repair_request(healthy=((0, 1), (0, 2), (0, 3)), arms=("repair", "no-reinit", "healthy"))
+    text = write_plan(request, rule="bos>0.5", note="first try")
+    assert '"L01.H02", "L01.H03", "L02.H03"' in text
+    assert read_plan(text) == (request, "bos>0.5")
+    assert read_plan(text.encode())[0] == request
+    assert json.loads(text)["note"] == "first try"
+
+
+def test_a_jobs_spec_is_a_plan_too():
+    assert read_plan({"kind": "repair", "request": spec(repair_request())["request"]})[0] == repair_request()
+
+
+def test_heads_may_be_written_either_way():
+    tree = json.loads(write_plan(repair_request()))
+    tree["request"]["heads"] = [[2, 3], "l1.h2", "L01.H03"]
+    assert read_plan(tree)[0].heads == HEADS
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("{", "not JSON"),
+        ("[]", "no plan of a repair"),
+        ('{"request": 1}', "no plan of a repair"),
+        ({"format": "headviz head set"}, "was expected"),
+        ({"version": 2}, "version 2"),
+        ({"kind": "score"}, "is no repair"),
+    ],
+)
+def test_bad_files_are_sentences(change, says):
+    tree = json.loads(write_plan(repair_request()))
+    with pytest.raises(BadInput, match=says):
+        read_plan(change if isinstance(change, str) else tree | change)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("steps", "many", "RepairRequest.steps"),
+        ("heads", [7], "written L03.H07"),
+        ("heads", ["L03"], "written L03.H07"),
+        ("arms", ["fix"], "must be one of repair"),
+        ("stepz", 1, "no field 'stepz'"),
+    ],
+)
+def test_bad_fields_are_named(field, value, says):
+    tree = json.loads(write_plan(repair_request()))
+    tree["request"][field] = value
+    with pytest.raises(BadInput, match=says):
+        read_plan(tree)
+
+
+# ---------------------------------------------------------------------------------------------- models, presets
+
+
+def test_facts_of_a_local_model(home, tmp_path, monkeypatch):
+    monkeypatch.setenv("HEADVIZ_MODELS", str(tmp_path))
+    settings.cache_clear()
+    checkpoints.save(tmp_path / "tiny-bloom", "bloom")
+    model = catalog.resolve("tiny-bloom", dtype="float32", settings=settings())
+    known = plan.facts(model, settings())
+    assert (known.geometry.family, known.bias, known.longest) == ("bloom", True, None)
+    assert known.bytes == 4 * known.numbers > 0
+    assert known.geometry.slopes is not None
+    with pytest.raises(BadInput, match="not on this machine yet"):
+        plan.facts(ModelRef(source="hub", name="a/b", revision="f" * 40, dtype="float32"), settings())
+
+
+def test_a_preset_becomes_a_plan():
+    shape = Geometry(
+        family="bloom", layers=24, heads=16, kv_heads=16, head_dim=128, hidden=2048, slopes=(0.5,) * 16
+    )
+    known = Facts(geometry=shape, bias=True, longest=None, numbers=1_700_000_000, bytes=None)
+    request = paper_request("bloom-1b7-pass-1", MODEL, settings(), about=known, seeds=(0,))
+    assert len(request.heads) == 108
+    assert (request.recipe, request.train.tokens, request.seeds) == (Recipe(), 512, (0,))
+    assert plan.preview(request, known, settings()).trained == 113_287_680
+    with pytest.raises(BadInput, match="not measured"):
+        paper_request("bloom-560m", MODEL, settings(), Measured(geometry=shape), about=known)
+    with pytest.raises(BadInput, match="Choose that model, or a rule"):
+        paper_request("bloom-1b7-pass-1", MODEL, settings(), about=ABOUT)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -11,11 +10,9 @@ import transformers
 
 from headviz.analysis.choose import HeadSet
 from headviz.analysis.headfile import write_heads
+from headviz.analysis.written import HEADS_FILE, add_terms
 from headviz.data import corpora
 from headviz.types import CheckpointRequest
-
-HEADS_FILE = "headviz-heads.json"
-_TERMS = ("LICENSE*", "LICENCE*", "NOTICE*", "USE_POLICY*")  # of the model: they go where its weights go
 
 
 def add_files(request: CheckpointRequest, loaded: Any, folder: Path, source: Path) -> None:
@@ -24,9 +21,7 @@ def add_files(request: CheckpointRequest, loaded: Any, folder: Path, source: Pat
     how = {"written_with": "smaller checkpoint" if request.smaller else "checkpoint with W_O columns zero"}
     text = write_heads(chosen, model=request.model.name, revision=request.model.revision, how=how)
     (folder / HEADS_FILE).write_text(text, encoding="utf-8")
-    for pattern in _TERMS:
-        for path in sorted(source.glob(pattern)):
-            shutil.copy2(path, folder / path.name)
+    add_terms(source, folder)
 
 
 def text(request: CheckpointRequest, kept: Any, found: dict[str, Any]) -> str:

@@ -12,6 +12,7 @@ PAGES = [
     st.Page("pages/ablation.py", title="Ablation", icon=":material/power_settings_new:"),
     st.Page("pages/disagreement.py", title="Disagreement", icon=":material/alt_route:"),
     st.Page("pages/bands.py", title="Bands", icon=":material/stacked_bar_chart:"),
+    st.Page("pages/surgery.py", title="Surgery", icon=":material/healing:"),
     st.Page("pages/compare.py", title="Compare", icon=":material/compare_arrows:"),
     st.Page("pages/jobs.py", title="Jobs", icon=":material/pending_actions:"),
 ]

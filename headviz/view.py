@@ -192,6 +192,16 @@ PANELS = ("distribution", "scores", "layers", "ranking", "inputs", "take")
 LOOKS = ("curve", "scores", "models", "subjects", "order", "text", "take")  # panels of the ablation page
 FACETS = ("costs", "agreement", "matrix", "sink", "cards", "take")  # panels of the disagreement page
 FOLLOWS = ("first", "model", "head")  # which early token AWFT looks at there
+STRICT = (
+    "auto",
+    "share",
+    "value",
+)  # how strict: the largest share within tolerance, a share, or a value of the score
+SHARE_OF = {
+    "share": "rule",
+    "off": "strict",
+    "budget": "budget_by",
+}  # number of a slider → what says who moved it
 TARGETS = ("loss", "quiz", "mmlu", "own")
 PROMPT = "Once upon a time there was a small robot who"
 SHOTS = ("auto", "0", "1", "2", "3", "4", "5")
@@ -252,7 +262,7 @@ VIEW: dict[str, Parameter] = {
     "bos": Parameter(_choice(BOS_POLICIES), "tokenizer"),
     "chat": Parameter(_flag, False),
     "metric": Parameter(_row(METRICS, "score"), DEFAULT_METRIC, "heads ablation compare"),
-    "rule": Parameter(_choice(("share", "value")), "share", "heads"),
+    "rule": Parameter(_choice(STRICT), "auto", "heads"),
     "share": Parameter(_number(0, 100), 20.0, "heads compare"),
     "threshold": Parameter(_number(-1e9, 1e9), 0.0, "heads"),
     "shows": Parameter(_choice(("score", "inactive")), "score", "heads"),
@@ -279,7 +289,7 @@ VIEW: dict[str, Parameter] = {
     "chosen": Parameter(_choice(CHOSEN), "auto", "ablation disagreement compare"),
     "chosen_part": Parameter(_choice(("auto", *PARTS)), "auto", "ablation disagreement compare"),
     "chosen_inputs": Parameter(_whole(0, 2_000), 0, "ablation disagreement compare"),
-    "strict": Parameter(_choice(("share", "value")), "share", "ablation"),
+    "strict": Parameter(_choice(STRICT), "auto", "ablation"),
     "cut": Parameter(_number(-1e9, 1e9), 0.0, "ablation"),
     "wide": Parameter(_flag, False, "ablation"),
     "by_whom": Parameter(_text, "", "ablation"),
@@ -306,7 +316,7 @@ VIEW: dict[str, Parameter] = {
     "lengths": Parameter(_lengths, "128,512", "compare"),
     "first": Parameter(_row(METRICS, "score"), "awft", "disagreement"),
     "second": Parameter(_row(METRICS, "score"), DEFAULT_METRIC, "disagreement"),
-    "budget_by": Parameter(_choice(("auto", "share", "value")), "auto", "disagreement"),
+    "budget_by": Parameter(_choice(STRICT), "auto", "disagreement"),
     "budget": Parameter(_number(0, 50), 20.0, "disagreement"),
     "line_first": Parameter(_unless_empty(_number(-1e9, 1e9)), None, "disagreement"),
     "line_second": Parameter(_unless_empty(_number(-1e9, 1e9)), None, "disagreement"),
@@ -337,7 +347,7 @@ VIEW: dict[str, Parameter] = {
     "repair_seeds": Parameter(_seeds, "0,1,2", "surgery"),
     "train_on": Parameter(_choice(TEXTS), "docstrings", "surgery"),
     "train_windows": Parameter(_whole(0, 1_000_000), 0, "surgery"),
-    "train_tokens": Parameter(_whole(2, 8_192), 256, "surgery"),
+    "train_tokens": Parameter(_whole(0, 8_192), 0, "surgery"),
     "shuffled": Parameter(_flag, False, "surgery"),
     "held_on": Parameter(_choice(("same", *TEXTS)), "same", "surgery"),
     "held_windows": Parameter(_whole(2, 2_000), 64, "surgery"),
@@ -346,8 +356,8 @@ VIEW: dict[str, Parameter] = {
     "every": Parameter(_whole(1, 100_000), 25, "surgery"),
     "patience": Parameter(_whole(0, 1_000), 0, "surgery"),
     "passes": Parameter(_whole(1, 9), 1, "surgery"),
-    "repair_threads": Parameter(_whole(1, 1_024), 1, "surgery"),
-    "recipe": Parameter(_choice(("small", "paper", "edited")), "small", "surgery"),
+    "repair_threads": Parameter(_whole(0, 1_024), 0, "surgery"),
+    "recipe": Parameter(_choice(("auto", "paper", "small", "edited")), "auto", "surgery"),
     "init": Parameter(_choice(("xavier-uniform", "xavier-normal")), "xavier-uniform", "surgery"),
     "joint": Parameter(_flag, True, "surgery"),
     "rate": Parameter(_number(1e-7, 1), 5e-5, "surgery"),
@@ -388,6 +398,10 @@ def read_url(parameters: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
             ignored.append(
                 f"`{name}={text[:60]}` was ignored: {reason}. Shown instead: `{VIEW[name].default}`."
             )
+    for name, by in SHARE_OF.items():
+        # who names a share means it; the compare page has the share of the heads page, under a choice of its own
+        if name in values and by not in parameters and not (name == "share" and "share_by" in parameters):
+            values[by] = "share"
     return values, ignored
 
 
@@ -397,7 +411,7 @@ def written(values: Mapping[str, Any], page: str = "", *, defaults: bool) -> dic
     for name, parameter in VIEW.items():
         value = values.get(name, parameter.default)
         if (parameter.pages and page not in parameter.pages.split()) or (
-            value == parameter.default and not defaults
+            not defaults and (value == parameter.default or _by_itself(name, values, page))
         ):
             continue
         if value is None:
@@ -409,6 +423,12 @@ def written(values: Mapping[str, Any], page: str = "", *, defaults: bool) -> dic
         else:
             shown[name] = str(value)
     return shown
+
+
+def _by_itself(name: str, values: Mapping[str, Any], page: str) -> bool:
+    """Whether this page finds the number of that slider by itself, so that a link need not hold it."""
+    by = SHARE_OF.get(name)
+    return by is not None and page in VIEW[by].pages.split() and values.get(by, VIEW[by].default) == "auto"
 
 
 def query(values: Mapping[str, Any], page: str) -> str:

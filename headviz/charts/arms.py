@@ -69,10 +69,11 @@ def over_steps(
     provenance: str = "",
     width: int = 860,
     marks: Sequence[tuple[int, str]] = (),
+    same: bool = False,
 ) -> go.Figure:
     """Panels side by side over the optimiser steps 0..`steps`, so that the axis stays where it is while a repair runs.
 
-    marks: (step, words) of steps to mark in every panel. An arm without training is a mark at step 0 and a thin line on.
+    marks: (step, words) of steps to mark in every panel; same: all panels on one vertical range. An arm without training is a mark at step 0 and a thin line on.
     """
     figure = frame.start(
         theme, 320, left=64, right=16, top=64, bottom=46, note=provenance, chars=frame.fitting(width)
@@ -83,6 +84,8 @@ def over_steps(
         n = "" if not number else str(number + 1)
         left = number * (each + GAP * 1.4)
         _axes(figure, panel, n, (left, left + each), steps, theme)
+        if same and number:
+            figure.layout[f"yaxis{n}"].matches = "y"
         _level(
             figure, panel, n, steps, theme, first=not any(one.level is not None for one in panels[:number])
         )

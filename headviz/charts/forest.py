@@ -18,12 +18,13 @@ LEFT = 190
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """One row. name: as a person reads it; arm: whose colour and marker; values: (change, low, high) a panel, None where it
-    was not measured; note: more for the hover"""
+    was not measured; note: more for the hover; dots: single values behind the change, such as seeds, a tuple a panel"""
 
     name: str
     arm: str
     values: tuple[tuple[float, float, float] | None, ...]
     note: str = ""
+    dots: tuple[tuple[float, ...], ...] = ()
 
 
 def forest(
@@ -49,6 +50,7 @@ def forest(
         n = "" if not number else str(number + 1)
         start = number * (each + 0.05)
         numbers = [x for row in rows if (value := row.values[number]) for x in value if math.isfinite(x)]
+        numbers += [x for row in rows if row.dots for x in row.dots[number]]
         low, high = min(0.0, *numbers, -1e-9), max(0.0, *numbers, 1e-9)
         room = 0.08 * (high - low)
         figure.layout[f"xaxis{n}"] = frame.axis(
@@ -79,6 +81,13 @@ def _row(figure, row: Row, number: int, place: int, unit: str, n: str, theme: st
         return
     change, low, high = value
     known = math.isfinite(low) and math.isfinite(high)
+    if row.dots and row.dots[number]:
+        figure.add_scatter(
+            x=list(row.dots[number]), y=[place + 0.27] * len(row.dots[number]), mode="markers", name=f"{row.name}, each",
+            marker={"color": arms.colour(row.arm, theme), "symbol": "circle-open", "size": 6}, opacity=0.7,
+            text=[f"{escape(row.name)}, one seed: {fmt.signed(x)} {unit}" for x in row.dots[number]],
+            hovertemplate="%{text}<extra></extra>", **axes,
+        )  # fmt: skip
     tint = arms.colour(row.arm, theme) if row.arm else frame.palette(theme).text
     figure.add_scatter(
         x=[change],

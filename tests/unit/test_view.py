@@ -153,6 +153,17 @@ def test_every_parameter_is_tried_here():
     assert all(CHANGED[name] != VIEW[name].default for name in VIEW)
 
 
+@pytest.mark.parametrize(
+    ("name", "by", "page"),
+    [("off", "strict", "ablation"), ("share", "rule", "heads"), ("budget", "budget_by", "disagreement")],
+)
+def test_a_share_in_a_link_is_meant_and_one_that_the_page_found_is_not_written(name, by, page):
+    assert read_url({name: "12.5"})[0] == {name: 12.5, by: "share"}
+    assert read_url({name: "12.5", by: "auto"})[0][by] == "auto"
+    assert written({name: 12.5, by: "auto"}, page, defaults=False) == {}
+    assert written({name: 12.5, by: "share"}, page, defaults=False) == {name: "12.5", by: "share"}
+
+
 def test_a_link_gives_back_every_value_exactly():
     back = {}
     for page in ("heads", "ablation", "disagreement", "compare", "bands", "surgery"):

@@ -1,0 +1,181 @@
+"""Panel: what came of it. The verdict by its four criteria, and the figure remove / leave / repair with intervals."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import streamlit as st
+
+from headviz import ui
+from headviz.charts import fmt
+from headviz.charts.forest import Row, forest
+from headviz.surgery import outcomes, verdict
+from headviz.surgery.arms import ARMS
+from headviz.surgery.outcomes import ArmLoss
+from headviz.ui.surgery import panels, words
+from headviz.ui.surgery.case import Case
+
+# The order in which a person asks: take them out, leave them, repair them; then what tells why.
+ORDER = ("removed", "stock", "repair", "no-reinit", "untrained", "healthy")
+NAMES = {"removed": "Remove", "stock": "Leave", "repair": "Repair"}
+
+
+def headline(case: Case) -> str:
+    """The verdict's word and why it is that one; before there is one, how far the repair is."""
+    judged = verdict.judge(case.request, case.report or case, ui.value("point"))
+    if judged.word == "cannot be judged" and case.report is None:
+        return words.so_far(case)
+    return f"**{judged.word[:1].upper()}{judged.word[1:]}.** {minus(judged.reason)}"
+
+
+def criteria(case: Case) -> None:
+    """The four things that the verdict follows from, in words."""
+    judged = verdict.judge(case.request, case.report or case, ui.value("point"))
+    st.markdown(
+        f"**{judged.word[:1].upper()}{judged.word[1:]}**"
+        + (f": {verdict.WORDS[judged.word]}" if judged.word != "cannot be judged" else f": {judged.reason}"),
+        help="From four things only. “Repaired” needs a lower loss on the report part than stock and than the same training without "
+        "new weights, both intervals clear of 0, over at least three seeds.",
+    )
+    st.markdown(
+        "\n".join(f"{number}. {sentence}" for number, sentence in enumerate(map(minus, judged.sentences), 1))
+    )
+    for note in judged.notes:
+        st.caption(minus(note))
+
+
+def minus(text: str) -> str:
+    """Numbers below zero as the rest of the page writes them."""
+    return re.sub(r"(?<![\w.])-(?=\d)", "−", text)
+
+
+def panel(case: Case) -> None:
+    criteria(case)
+    found = outcomes.arm_losses(case, ui.value("point"))
+    if len(found) < 2:
+        panels.waiting(
+            "The report part is judged when a run ends, and none has ended yet. Losses, classes and the film are there before."
+        )
+        return
+    figure_of(case, found)
+    st.dataframe(rows(found), hide_index=True, column_config=_columns())
+    missing = [ARMS[arm].title for arm in case.request.arms if arm not in {one.arm for one in found}]
+    if missing:
+        panels.waiting(f"Not shown yet: {', '.join(missing)}.")
+    frozen(case)
+
+
+def figure_of(case: Case, found: tuple[ArmLoss, ...]) -> None:
+    made, titles = forest_rows(found)
+    figure = forest(
+        made,
+        titles,
+        theme=ui.theme(),
+        width=panels.WIDE,
+        provenance=words.note(case),
+    )
+    ui.chart(
+        figure,
+        key="remedies",
+        name=f"headviz-remove-leave-repair-{case.digest[:8]}",
+        alt="Change of loss when the heads are removed, left and repaired, with intervals",
+    )
+    st.caption(
+        f"At each run's {ui.value('point')} step; left of 0 is better than the model before surgery. Whiskers: 95% over documents, after "
+        "averaging over the seeds; rings below: each seed alone. Documents were not read in training; shared 13-grams with the "
+        "training text are "
+        + (
+            f"{fmt.percent(case.report.shared_text)} of the held-out ones."
+            if case.report
+            else "counted at the end."
+        )
+    )
+
+
+def forest_rows(found: tuple[ArmLoss, ...]) -> tuple[list[Row], list[str]]:
+    """Rows and titles of panels of the figure remove / leave / repair."""
+    other = any(one.other is not None for one in found)
+    titles = ["Held-out text, report part", *(["Another domain"] if other else [])]
+    return [_row(one, other) for one in sorted(found, key=lambda one: ORDER.index(one.arm))], titles
+
+
+def name_of(arm: str) -> str:
+    return NAMES.get(arm) or ARMS[arm].title
+
+
+def _row(one: ArmLoss, other: bool) -> Row:
+    if one.arm == "stock":
+        return Row(
+            name="Leave",
+            arm="",
+            values=((0.0, 0.0, 0.0),) * (2 if other else 1),
+            note="the model before surgery",
+        )
+    changes = (one.against_stock, *([one.other_against_stock] if other else []))
+    return Row(
+        name=name_of(one.arm),
+        arm=one.arm,
+        values=tuple(None if c is None else (c.change, c.low, c.high) for c in changes),
+        note=f"seeds {', '.join(map(str, one.seeds))}",
+        dots=(one.each_against_stock, *([()] if other else [])),
+    )
+
+
+def rows(found: tuple[ArmLoss, ...]) -> list[dict[str, Any]]:
+    """A row an arm: losses with intervals, and the change against stock and against training without reinitialising."""
+    made = []
+    for one in sorted(found, key=lambda one: ORDER.index(one.arm)):
+        row: dict[str, Any] = {
+            "arm": name_of(one.arm),
+            "report": fmt.interval(one.report.loss, one.report.low, one.report.high),
+            "perplexity": one.report.perplexity,
+            "stock": _change(one.against_stock),
+            "plain": _change(one.against_no_reinit),
+            "other": _change(one.other_against_stock),
+            "steps": ", ".join(map(str, one.steps)),
+        }
+        made.append(row)
+    return made
+
+
+def _change(change) -> str:
+    if change is None:
+        return ""
+    edges = (
+        f" [{fmt.number(change.low)}, {fmt.number(change.high)}]"
+        if math.isfinite(change.low)
+        else " (one document: no interval)"
+    )
+    return fmt.signed(change.change) + edges
+
+
+def _columns() -> dict[str, Any]:
+    text, number = st.column_config.TextColumn, st.column_config.NumberColumn
+    return {
+        "report": text("report part, nats a token", help="Held-out documents that decide nothing, with the 95% interval over them."),
+        "perplexity": number("perplexity", format="%.4g", help="e to the loss: among how many tokens the model is torn, on average."),
+        "stock": text("against stock", help="Change of that loss against the model before surgery, paired by document. Below 0 is better."),
+        "plain": text("against no reinit", help="Against the same heads trained the same way without new weights, seed by seed: what reinitialising adds."),
+        "other": text("other domain, against stock", help="What the training cost on a text of another domain."),
+        "steps": text("steps", help="The step that is read, of each seed."),
+    }  # fmt: skip
+
+
+def frozen(case: Case) -> None:
+    """What was not trained is the same to the last bit, by hash."""
+    if case.report is None:
+        return
+    report = case.report
+    if report.frozen_identical:
+        st.caption(
+            f"The frozen model is bit-identical before and after (sha256 {report.frozen_before[:12]}…). Trained numbers: "
+            f"{report.trained:,}; the matrices they are part of hold {report.whole:,}."
+        )
+    else:
+        st.error(
+            f"The frozen model changed: sha256 {report.frozen_before[:12]} before, {report.frozen_after[:12]} after. Do not trust this "
+            "repair.",
+            icon=":material/error:",
+        )

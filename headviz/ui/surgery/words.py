@@ -1,0 +1,85 @@
+"""What the surgery page says in words: captions, states, endings, the sentence before there is a verdict. No streamlit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headviz.analysis.bands import collapsed
+from headviz.charts import fmt
+from headviz.data import corpora
+from headviz.surgery.arms import ARMS
+from headviz.types import RepairRequest, RepairRun
+from headviz.ui.surgery.case import Case
+
+ENDINGS = {"steps": "all steps", "patience": "no gain for long", "": "not over"}
+
+
+def ending(text: str) -> str:
+    """Why a run ended, for a table."""
+    return ENDINGS.get(text, text)
+
+
+def note(case: Case) -> str:
+    """One line of provenance: model, texts, recipe, seeds, repair."""
+    asked = case.request
+    parts = [
+        f"{asked.model.name}@{asked.model.revision[:7]}",
+        asked.model.dtype,
+        f"{plural(len(asked.heads), 'head')} treated",
+        f"trained on {corpora.describe(asked.train)}" + (", words shuffled" if asked.shuffled else ""),
+        f"held out {corpora.describe(asked.held_out)}",
+        f"seeds {', '.join(map(str, asked.seeds))}",
+    ]
+    if case.report is not None:
+        made = case.report.provenance
+        parts += [fmt.duration(made.seconds), f"headviz {made.versions.get('headviz', '')}".strip()]
+    return " · ".join([*parts, f"repair {case.digest[:12]}"])
+
+
+def plural(count: int, what: str) -> str:
+    return f"{count:,} {what}" + ("" if count == 1 else "s")
+
+
+def summary(request: RepairRequest) -> str:
+    """A plan in one line, for lists: heads, arms, seeds, steps, texts."""
+    recipe = request.recipe
+    return (
+        f"{plural(len(request.heads), 'head')} · {', '.join(ARMS[arm].short for arm in request.arms)} · "
+        f"{plural(len(request.seeds), 'seed')} · {plural(request.steps, 'step')} of {recipe.batch * recipe.accumulate} × "
+        f"{request.train.tokens} tokens at {fmt.tick(recipe.rate)} · {request.train.corpus}{', shuffled' if request.shuffled else ''}"
+        + (f" · {request.passes} passes" if request.passes > 1 else "")
+    )
+
+
+def so_far(case: Case) -> str:
+    """What a person would quote of a repair that has no verdict yet."""
+    if case.stock is None:
+        return "**Nothing is measured yet.** First the model is measured as it is; every arm is compared with that."
+    stock = fmt.number(case.stock.select, 4)
+    shown = [run for run in case.of("repair") or list(case.runs) if len(run.step)]
+    if not shown:
+        return (
+            f"**Before surgery: {stock} nats a token** on the held-out text. No arm has been evaluated yet."
+        )
+    run = shown[-1]
+    asleep = int(case.asleep(run)[-1])
+    at = f"{ARMS[run.arm].title}, seed {run.seed}, step {int(run.step[-1]):,} of {case.request.steps:,}"
+    if run.arm in ("removed", "untrained"):
+        at = f"{ARMS[run.arm].title}, seed {run.seed}"
+    return (
+        f"**{at}: {fmt.count(len(run.heads) - asleep, len(run.heads))} treated heads are off the first token**, and held-out loss "
+        f"is {fmt.number(float(run.select[-1]), 4)} nats a token against {stock} before surgery (the lowest so far "
+        f"{fmt.number(float(np.min(run.select)), 4)}). A head that has only just been drawn anew looks awake too: the verdict "
+        "waits for the other arms."
+    )
+
+
+def told(case: Case, run: RepairRun) -> tuple[list[str], str]:
+    """Words beside the film's slider, evaluation by evaluation, and for the model before surgery."""
+    total = len(run.heads)
+    before = int(collapsed(case.stock_classes)[tuple(np.array(run.heads, int).T)].sum())
+    return [_on_first(int(count), total) for count in case.asleep(run)], _on_first(before, total)
+
+
+def _on_first(count: int, total: int) -> str:
+    return f"{count:,} of {total:,} treated heads on the first token"

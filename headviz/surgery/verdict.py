@@ -268,6 +268,11 @@ def _notes(request: RepairRequest, found: Found, loss: ArmLoss | None, point: Po
                 f"{before} of {len(request.heads)} treated heads were off the first token before surgery, on the diagnostic "
                 "text of this plan."
             )
+    notes += [
+        f"{ARMS[run.arm].title}, seed {run.seed}: {run.ended}"
+        for run in found.runs
+        if run.ended not in ("", "steps", "patience")
+    ]
     seen = {seed: outcomes.index(run, point) for seed, run in outcomes.finished(found.runs, "repair").items()}
     if point == "best" and seen and all(at == 0 for at in seen.values()):
         notes.append(

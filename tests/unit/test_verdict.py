@@ -136,6 +136,13 @@ def test_a_head_whose_removal_helps_is_not_healed():
     assert judge(repair_request(), made).telling == ()
 
 
+def test_a_run_that_stopped_early_is_named():
+    made = report({"repair": -0.05, "no-reinit": -0.02}, ended="The loss was not finite at step 7.")
+    assert any(
+        "seed 0: The loss was not finite at step 7." in note for note in judge(repair_request(), made).notes
+    )
+
+
 def test_seeds_that_disagree_are_named():
     found = judge(repair_request(), report({"repair": -0.001, "no-reinit": -0.02}, wobble=0.01))
     assert any("the seeds do not agree" in note for note in found.notes)

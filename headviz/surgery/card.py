@@ -1,0 +1,165 @@
+"""The page that lies in a repaired checkpoint: which heads, how they were treated, and what came of it, as tables. Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import transformers
+
+from headviz.analysis.bands import CLASSES
+from headviz.analysis.written import PLAN_FILE
+from headviz.data import corpora
+from headviz.surgery import outcomes, verdict
+from headviz.surgery.arms import ARMS
+from headviz.surgery.slicefile import SliceFile
+from headviz.types import RepairRequest, head_name
+
+_ROWS = 40  # of a table: a repair may have hundreds of evaluated steps and heads
+
+
+def note(files: Sequence[SliceFile]) -> str:
+    """Which run a checkpoint is of, in a few words."""
+    last = files[-1]
+    again = f", pass {last.number}" if len(files) > 1 else ""
+    return f"{ARMS[last.arm].title}, seed {last.seed}{again}, step {last.step}"
+
+
+def text(files: Sequence[SliceFile], kept: Any, found: dict[str, Any], so_far: outcomes.Found) -> str:
+    """README.md. kept: label and geometry of the original; found: how the checkpoint compares; so_far: what was recorded."""
+    plan, shape = files[0].plan, kept.geometry
+    heads = sorted({head for file in files for head in file.heads})
+    hub = f"---\nbase_model: {plan.model.name}\n---\n\n" if plan.model.source == "hub" else ""
+    parts = [
+        f"{hub}# {kept.label} with {len(heads)} of its heads treated",
+        f"{note(files)}. {ARMS[files[0].arm].help}",
+        f"{len(heads)} of {shape.layers * shape.heads} query heads: {', '.join(head_name(*head) for head in heads)}. Their "
+        "queries, keys, values and columns of the output projection differ from the original; everything else is the same "
+        f"to the last bit. The plan, which runs again with `python -m headviz repair {PLAN_FILE}`: [{PLAN_FILE}]({PLAN_FILE}). "
+        "It loads like any checkpoint: `AutoModelForCausalLM.from_pretrained(folder)`.",
+        "## Plan",
+        _plan_table(plan),
+        "## Checkpoint",
+        _checkpoint(plan, found),
+        *_outcome(plan, files, so_far),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _plan_table(plan: RepairRequest) -> str:
+    recipe = plan.recipe
+    passes = f", {plan.passes} passes" if plan.passes > 1 else ""
+    shuffled = ", words of every paragraph in random order" if plan.shuffled else ""
+    rows = [
+        ("Original", f"`{plan.model.name}` at `{plan.model.revision}`, {_format(plan)}"),
+        ("New weights", f"{recipe.init}, {'one block a head' if recipe.joint else 'a block a projection'}"),
+        (
+            "Training",
+            f"AdamW, rate {recipe.rate:g}, {recipe.schedule} after {recipe.warmup} steps of warm-up, weight decay "
+            f"{recipe.weight_decay:g}, clip {recipe.clip:g}, {recipe.accumulate} × {recipe.batch} windows a step, "
+            f"{plan.steps:,} steps{passes}, masters in {recipe.master}",
+        ),
+        ("Training text", corpora.describe(plan.train) + shuffled),
+        ("Held-out text", f"{corpora.describe(plan.held_out)}, half to choose the step and half to report"),
+        ("Other domain", corpora.describe(plan.other) if plan.other else "none"),
+        ("Arms and seeds", f"{', '.join(plan.arms)}; {', '.join(map(str, plan.seeds))}"),
+    ]
+    return _table(("", ""), rows)
+
+
+def _format(plan: RepairRequest) -> str:
+    quantised = plan.model.quantization
+    return plan.model.dtype if quantised == "none" else f"{plan.model.dtype}, trained over {quantised}"
+
+
+def _checkpoint(plan: RepairRequest, found: dict[str, Any]) -> str:
+    over = (
+        f" in {plan.model.quantization}, over which the slices were trained; the checkpoint is unquantised"
+        if plan.model.quantization != "none"
+        else ""
+    )
+    return (
+        f"Loaded with transformers {transformers.__version__}, its logits differ by at most {found['difference']:.2g} from those "
+        f"of the model with its slices ({found['rounding']:.2g} for the original, which is rounding), over "
+        f"{found['compared']:,} tokens. Loss on the report part, nats a token: {found['loss_stock']:.4f} before surgery, "
+        f"{found['loss_job']:.4f} of the job's model{over}, {found['loss_after']:.4f} of this checkpoint."
+    )
+
+
+def _outcome(plan: RepairRequest, files: Sequence[SliceFile], so_far: outcomes.Found) -> list[str]:
+    """Tables of what was recorded; nothing where this machine has no record of the repair."""
+    if so_far.stock is None or not so_far.runs:
+        return []
+    judged = verdict.judge(plan, so_far)
+    passes = outcomes.passes(so_far.runs, files[0].arm, files[0].seed)
+    return [
+        "## Verdict on the repair",
+        f"**{judged.word}.** {judged.reason}",
+        "\n".join(f"- {said}" for said in (*judged.sentences[:3], *judged.notes)),
+        "## Held-out loss of every arm",
+        "Nats a token, mean over seeds, [95% interval] over documents; below 0 is better.",
+        _losses(so_far),
+        "## Heads of this run by class",
+        *(_curve(plan, so_far, run) for run in passes),
+        "## Treated heads before and after, mean over seeds",
+        _heads_table(plan, so_far, files[0].arm),
+    ]
+
+
+def _losses(so_far: outcomes.Found) -> str:
+    rows = []
+    for row in outcomes.arm_losses(so_far):
+        name = "before surgery" if row.arm == "stock" else ARMS[row.arm].title
+        rows.append(
+            (
+                name,
+                len(row.seeds) or "",
+                f"{row.report.loss:.4f} [{row.report.low:.4f}, {row.report.high:.4f}]",
+                _change(row.against_stock),
+                _change(row.against_no_reinit),
+                "" if row.other is None else f"{row.other.loss:.4f}",
+            )
+        )
+    head = ("Arm", "Seeds", "Report part", "Against stock", "Against old weights", "Other domain")
+    return _table(head, rows)
+
+
+def _change(change: Any) -> str:
+    return "" if change is None else f"{change.change:+.4f} [{change.low:+.4f}, {change.high:+.4f}]"
+
+
+def _curve(plan: RepairRequest, so_far: outcomes.Found, run: Any) -> str:
+    before = outcomes.class_counts(so_far.stock, plan)
+    counts, mass = outcomes.class_counts(run, plan), outcomes.total_mass(run)
+    rows = [
+        (
+            "before surgery", f"{so_far.stock.select:.4f}", *(int(before[name][0]) for name in CLASSES),
+            f"{outcomes.total_mass(so_far.stock)[0]:.2f}",
+        )
+    ]  # fmt: skip
+    every = -(-len(run.step) // _ROWS)
+    for at in range(0, len(run.step), every):
+        rows.append(
+            (f"{int(run.step[at])}{' (best)' if run.step[at] == run.best else ''}", f"{run.select[at]:.4f}",
+             *(int(counts[name][at]) for name in CLASSES), f"{mass[at]:.2f}")
+        )  # fmt: skip
+    return _table(("Step", "Loss, select part", *CLASSES, "Total BOS mass"), rows)
+
+
+def _heads_table(plan: RepairRequest, so_far: outcomes.Found, arm: str) -> str:
+    changes = outcomes.head_changes(so_far, plan, arm)
+    rows = [
+        (
+            head_name(row.layer, row.head), row.was, row.now, f"{row.before['mass']:.3f}", f"{row.after['mass']:.3f}",
+            f"{row.before['full_norm']:.3g}", f"{row.after['full_norm']:.3g}",
+        )
+        for row in changes[:_ROWS]
+    ]  # fmt: skip
+    head = ("Head", "Was", "Is", "BOS mass before", "after", "Norm after W_O before", "after")
+    more = f"\n\nand {len(changes) - _ROWS} more." if len(changes) > _ROWS else ""
+    return _table(head, rows) + more
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)

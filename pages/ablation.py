@@ -12,12 +12,25 @@ from headviz.charts import heatmap, tables
 from headviz.data import corpora
 from headviz.errors import HeadvizError
 from headviz.types import ScoreTable
-from headviz.ui.ablation import alone, curve, expected, models, order, scores, shown, subjects, take, text
+from headviz.ui.ablation import (
+    alone,
+    auto,
+    curve,
+    expected,
+    models,
+    order,
+    scores,
+    shown,
+    subjects,
+    take,
+    text,
+)
 from headviz.ui.ablation.controls import controls, settle, share_slider, strictness
 from headviz.ui.ablation.costs import costs
 from headviz.ui.ablation.hand import by_hand, clicked, draws_boxes, edit, map_shows
 from headviz.ui.ablation.measurements import Measurements, sentence
 from headviz.ui.ablation.plan import is_small, plan_now
+from headviz.ui.within import Within
 from headviz.view import parse_head
 
 # Name in the URL → title, and what draws it from the measurements and the scores that chose.
@@ -38,7 +51,7 @@ def body() -> None:
     said = st.container()
     slider = controls()
     with ui.sentences():
-        plan, table = scored(slider, said)
+        plan, table, found = scored(slider, said)
         if table is None:
             return
         work = Measurements(plan, table)
@@ -46,6 +59,7 @@ def body() -> None:
             st.session_state.headviz_by_score = (work.off.heads, plan.chosen_on, plan.metric)
         with said:
             ui.say(sentence(work))
+            auto.line(work, found)
         progress = st.container()
         left, right = st.columns([5, 4], gap="medium")
         with right:
@@ -74,9 +88,9 @@ def body() -> None:
             ui.provenance(ui.measured_text(work.before))
 
 
-def scored(slider, said) -> tuple[Plan, ScoreTable | None]:
-    """The plan, and the scores that choose; None while they are not there. Fills the slider's place in any case, and
-    without scores that of the sentence."""
+def scored(slider, said) -> tuple[Plan, ScoreTable | None, Within | None]:
+    """The plan; the scores that choose, None while they are not there; and how the share came about, where the page has found
+    it. Fills the slider's place in any case, and without scores that of the sentence."""
     try:
         plan = plan_now()
         asked = ablation.scoring(plan)
@@ -96,11 +110,12 @@ def scored(slider, said) -> tuple[Plan, ScoreTable | None]:
     if table is None:
         with slider:
             share_slider()
-        return plan, None
+        return plan, None, None
     if plan.threshold is not None:
         plan = dataclasses.replace(plan, threshold=settle(plan, table))
+    plan, found = auto.settle(plan, table)
     strictness(slider, plan, table)
-    return plan, table
+    return plan, table, found
 
 
 def started(work: Measurements) -> None:

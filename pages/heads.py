@@ -10,7 +10,7 @@ from headviz.analysis.metrics import METRICS, Metric, inactive
 from headviz.charts import heatmap, multiples, spread, tables
 from headviz.types import ScoreRequest, ScoreTable
 from headviz.ui.one_head import chosen_head, head_clicked, head_details, look_inside
-from headviz.ui.threshold import controls, sentence, settle, threshold_now
+from headviz.ui.threshold import controls, sentence, settle, threshold_now, why_this_share
 from headviz.view import PANELS
 
 PANEL_TITLES = dict(
@@ -184,6 +184,8 @@ def body(request: ScoreRequest, table: ScoreTable) -> None:
     threshold = threshold_now(table)
     off = inactive(table.mean(ui.value("metric")), ui.value("metric"), threshold)
     ui.say(sentence(table, off, threshold))
+    if why := why_this_share():
+        st.caption(why)
     for note in table.provenance.notes:
         st.caption(note)
     controls(table)

@@ -12,8 +12,9 @@ from headviz.charts import fmt, tables
 from headviz.charts.scales import value_unit
 from headviz.types import ScoreTable
 from headviz.ui.state import keyed, put, value
+from headviz.ui.within import share_here
 
-RULES = {"share": "Share", "value": "Value"}
+RULES = {"auto": "Auto", "share": "Share", "value": "Value"}
 SHOWS = {"score": "Score", "inactive": "How often"}
 
 
@@ -30,6 +31,8 @@ def settle(table: ScoreTable) -> None:
     if value("metric") not in table.metrics:
         put("metric", table.metrics[0])
     put("input", min(value("input"), len(table.lengths) - 1))
+    if value("rule") == "auto":
+        put("share", 100 * share_here((value("metric"),)).share)
     low, high = threshold_bounds(table)
     asked = value("threshold")
     if value("rule") == "value" and not low <= asked <= high:
@@ -44,7 +47,7 @@ def settle(table: ScoreTable) -> None:
 
 def threshold_now(table: ScoreTable) -> float:
     """The threshold in force, in the unit of the score; NaN where the score has no value at all."""
-    return _at_share(table) if value("rule") == "share" else value("threshold")
+    return value("threshold") if value("rule") == "value" else _at_share(table)
 
 
 def _at_share(table: ScoreTable) -> float:
@@ -75,7 +78,8 @@ def controls(table: ScoreTable) -> None:
         list(RULES),
         format_func=RULES.get,
         required=True,
-        help="Share: call the most extreme so many percent of all input × head pairs inactive (the paper's rule: the "
+        help="Auto: the largest share that this score keeps within tolerance, where the Ablation page has measured that, else "
+        "20%. Share: call the most extreme so many percent of all input × head pairs inactive (the paper's rule: the "
         "threshold is that quantile over all inputs, layers and heads). Value: set the threshold itself.",
         on_change=keep_selection_across_rules,
         args=(table,),
@@ -97,7 +101,7 @@ def controls(table: ScoreTable) -> None:
 def threshold_slider(table: ScoreTable) -> None:
     row = METRICS[value("metric")]
     beyond = "above" if row.inactive == "high" else "below"
-    if value("rule") == "share":
+    if value("rule") != "value":
         st.slider(
             "Called inactive, % of pairs",
             0.0,
@@ -105,7 +109,9 @@ def threshold_slider(table: ScoreTable) -> None:
             step=0.5,
             format="%.1f%%",
             help=f"Heads with {row.symbol} {beyond} the threshold are called inactive. The threshold is set so that "
-            "this share of all pairs of one input and one head lies beyond it.",
+            "this share of all pairs of one input and one head lies beyond it. Moving it ends Auto.",
+            on_change=put,
+            args=("rule", "share"),
             **keyed("share"),
         )
         return
@@ -119,6 +125,11 @@ def threshold_slider(table: ScoreTable) -> None:
         help=f"Heads with {row.symbol} {beyond} this value are called inactive.",
         **keyed("threshold"),
     )
+
+
+def why_this_share() -> str:
+    """Where the share comes from while the page finds it by itself; empty otherwise."""
+    return share_here((value("metric"),)).why if value("rule") == "auto" else ""
 
 
 def sentence(table: ScoreTable, off: np.ndarray, threshold: float) -> str:
@@ -138,7 +149,7 @@ def sentence(table: ScoreTable, off: np.ndarray, threshold: float) -> str:
     )
     if off.any():
         text += f" {_fullest(off)}"
-    if value("rule") == "share" and abs(hits / pairs - value("share") / 100) > 0.01:
+    if value("rule") != "value" and abs(hits / pairs - value("share") / 100) > 0.01:
         text += " Values equal to the threshold are not beyond it, and here many tie."
     if missing := int((~known).sum()):
         text += f" {fmt.count(missing, known.size)} values are not defined: {table.reasons.get(row.id, row.undefined)}"

@@ -120,7 +120,7 @@ def test_any_measured_set_has_a_place(ordered, table, no_worker):
     put(ablation.measuring(ordered, hand), 0.01)
     odd = ablation.chosen(dataclasses.replace(ordered, share=0.123), table)
     put(ablation.measuring(ordered, odd), 0.07)
-    drawn = figure(open_page(scores="ahon_ln,lthon"), "order_strip")
+    drawn = figure(open_page(scores="ahon_ln,lthon", off=20.0), "order_strip")
     assert "place 4 of 5" in " ".join(note["text"] for note in drawn["layout"]["annotations"])
     named = "; ".join(next(t for t in drawn["data"] if t["name"] == "measured")["text"])
     assert "another set, 0.741%<br>measured +0.0100 nats" in named

@@ -431,3 +431,52 @@ def test_the_scores_to_compare_are_there_again_after_another_panel(plan, table, 
     box.set_value(["awft"]).run()
     assert app.session_state.scores == "awft"
     assert app.multiselect(key="scores_box").value == ["awft"]
+
+
+# --------------------------------------------------------------------------------------------- the slider's own place
+
+
+def test_the_slider_stands_at_the_largest_share_within_tolerance_where_that_is_measured(
+    plan, table, no_worker
+):
+    measure(plan, table, lambda share: 0.01 if share < 0.07 else 0.09, shares=(0.05, 0.1))
+    app = open_page()
+    assert not app.exception
+    assert app.slider(key="off").value == pytest.approx(100 * 20 / 270), "whole heads, and none too many"
+    assert "7.59% is the largest share that AHON (LN) keeps within 0.05 nats, zero in their place" in said(
+        app
+    )
+    assert "**20 of 270 (7.41%) heads are off.**" in said(app)
+    assert "find_share" not in {one.key for one in app.button}
+    app.slider(key="off").set_value(10.0).run()
+    assert (app.session_state.strict, app.slider(key="off").value) == ("share", 10.0)
+    assert "largest share that AHON" not in said(app)
+    app = open_page(off=20.0)
+    assert app.slider(key="off").value == 20.0, "who names a share in a link means it"
+    app = open_page(metric="awft")
+    assert app.slider(key="off").value == 20.0, "of another score nothing is known"
+
+
+def test_a_share_that_is_not_known_is_found_on_a_click_and_moves_nothing_meanwhile(plan, table, no_worker):
+    measure(plan, table, lambda share: share / 2, shares=(0.2,))
+    app = open_page()
+    assert "20.0% is the usual share: how many heads can go within tolerance is not measured here" in said(
+        app
+    )
+    assert queued() == [], "nothing begins by itself"
+    button = app.button(key="find_share")
+    assert button.label == "Find the largest within 0.05 nats"
+    assert "about 8 runs" in button.help
+    button.click().run()
+    assert not app.exception
+    grid = [ablation.with_share(plan, share) for share in (0.05, 0.1, 0.15, 0.25, 0.3)]
+    assert set(queued()) == {ablation.measuring(one, ablation.chosen(one, table)) for one in grid}
+    assert app.session_state.look == "curve"
+    measure(plan, table, lambda share: share / 2, shares=(0.05, 0.1, 0.15, 0.25, 0.3))
+    app.run()
+    assert app.slider(key="off").value == 20.0, "the bracket is still being halved"
+    assert app.session_state.headviz_inside is not None
+    app.session_state.headviz_inside = None
+    app.session_state.headviz_sweep.clear()
+    app.run()
+    assert app.slider(key="off").value == pytest.approx(10.0, abs=0.01)

@@ -3,13 +3,18 @@
 import dataclasses
 
 import numpy as np
+import pytest
 
+from headviz.analysis import ablation
 from headviz.analysis.metrics import METRICS, inactive, threshold_at
 from headviz.jobs import local
 from headviz.jobs.kinds import job_digest
 from headviz.view import PANELS
 from tests.fakes import fake_table
-from tests.pages.conftest import default_request, figure, said
+from tests.pages import conftest
+from tests.pages.conftest import default_request, figure, open_app, put, said
+
+built_train, plan = conftest.built_train, conftest.plan
 
 
 def expected(table, metric, share):
@@ -160,3 +165,35 @@ def test_without_an_answer_the_page_asks_and_waits(open_heads, home, no_worker):
     app = open_heads()
     assert not app.exception
     assert app.button(key=next(b.key for b in app.button if b.key.startswith("cancel_"))).label == "Cancel"
+
+
+def test_the_share_is_the_largest_within_tolerance_where_the_ablation_page_has_measured_it(
+    scored, plan, table
+):
+    app = open_app()
+    app.switch_page("pages/heads.py").run()
+    assert "20.0% is the usual share" in said(app)
+    assert app.slider(key="share").value == 20.0
+    put(plan, None, 0.0)
+    for share, cost in ((0.05, 0.01), (0.10, 0.09)):
+        here = ablation.with_share(plan, share)
+        put(here, ablation.chosen(here, table), cost)
+    app.run()
+    assert not app.exception
+    assert "7.59% is the largest share that AHON (LN) keeps within 0.05 nats" in said(app)
+    assert app.slider(key="share").value == pytest.approx(7.59, abs=0.01)
+    app.slider(key="share").set_value(30.0).run()
+    assert app.session_state.rule == "share"
+    assert "largest share" not in said(app)
+    assert local.list_jobs() == [], "nothing begins by itself"
+
+
+def test_without_a_baseline_nothing_is_looked_up(scored, monkeypatch):
+    def heavy(*_, **__):
+        raise AssertionError("building a corpus takes seconds")
+
+    monkeypatch.setattr("headviz.ui.within.base_plan", heavy)
+    app = open_app()
+    app.switch_page("pages/heads.py").run()
+    assert not app.exception
+    assert "20.0% is the usual share" in said(app)

@@ -15,7 +15,7 @@ from headviz.ui.ablation.asked import own_questions, question_controls, subjects
 from headviz.ui.ablation.hand import by_hand, hand_controls, pick_changed
 from headviz.ui.ablation.plan import half_now, yard_now
 from headviz.ui.ablation.presets import protocol
-from headviz.view import CHOSEN, TARGETS
+from headviz.view import CHOSEN, STRICT, TARGETS
 
 TITLES = {
     "loss": "Loss on the text",
@@ -106,12 +106,13 @@ def which_heads() -> None:
     )
     st.segmented_control(
         "Slider over",
-        ["share", "value"],
-        format_func={"share": "Share of heads", "value": "Threshold"}.get,
+        list(STRICT),
+        format_func={"auto": "Auto", "share": "Share of heads", "value": "Threshold"}.get,
         required=True,
         disabled=by_hand(),
         on_change=_start_from_share,
-        help="Share: so many percent of the heads. Threshold: every head whose score lies beyond a value, however many that "
+        help="Auto: the largest share that this score keeps within tolerance, where that is measured, else 20%; moving the slider "
+        "ends it. Share: so many percent of the heads. Threshold: every head whose score lies beyond a value, however many that "
         "are; the mean score for one set, the score on the very input for the paper's rule.",
         **ui.keyed("strict"),
     )
@@ -291,6 +292,8 @@ def share_slider() -> None:
             else f"{end} heads by this score, on average over the text on which heads are chosen, are switched off on every "
             "input. Measuring starts when you let go."
         ),
+        on_change=ui.put,
+        args=("strict", "share"),
         **ui.keyed("off"),
     )
 

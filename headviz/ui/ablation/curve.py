@@ -8,6 +8,7 @@ import streamlit as st
 
 from headviz import ui
 from headviz.analysis import ablation, sweeps
+from headviz.analysis.ablation import Plan
 from headviz.analysis.metrics import METRICS
 from headviz.analysis.sweeps import GRID
 from headviz.analysis.tolerance import Tolerance
@@ -110,9 +111,9 @@ def say_beyond(shares: Iterable[float], end: float) -> None:
 # ---------------------------------------------------------------------------------------------- measuring more
 
 
-def _identity(traces: Traces, work: Measurements) -> tuple:
+def inside_of(traces: Traces, plan: Plan) -> tuple:
     """What is measured inside of: another score, target or tolerance ends it."""
-    return (ablation.with_share(work.plan, 0.0), traces.base, margin(traces.yard))
+    return (ablation.with_share(plan, 0.0), traces.base, margin(traces.yard))
 
 
 def _next(traces: Traces, work: Measurements, edges: dict[str, Tolerance | None]) -> list:
@@ -131,7 +132,7 @@ def _measure_inside(traces: Traces, work: Measurements, edges: dict[str, Toleran
     wanted = st.session_state.get("headviz_inside")
     if wanted is None:
         return
-    if wanted != _identity(traces, work):
+    if wanted != inside_of(traces, work.plan):
         st.session_state.headviz_inside = None
         return
     if not sweeping.left():
@@ -162,7 +163,7 @@ def _buttons(traces: Traces, work: Measurements, edges: dict[str, Tolerance | No
         help="Halves the bracket between the last share inside the tolerance and the first outside, until it is below 1% of "
         f"the heads: about {runs} runs, {fmt.duration(runs * seconds)}.",
     ):
-        st.session_state.headviz_inside = _identity(traces, work)
+        st.session_state.headviz_inside = inside_of(traces, work.plan)
         st.rerun()
     missing = _random_here(traces, work)
     right.button(

@@ -119,7 +119,7 @@ def plan_now() -> Plan:
         turned=ui.value("turned"),
         mode=ui.value("mode"),
         by="head" if per_input else ui.value("by"),
-        per_layer=ui.value("even") and not per_input and ui.value("strict") == "share",
+        per_layer=ui.value("even") and not per_input and ui.value("strict") != "value",
         questions=asked,
         text=data if asked is None else None,
         means_on=other_part(data) if isinstance(where, QuestionsRef) else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from headviz import ui
-from headviz.analysis import ablation, stability
+from headviz.analysis import stability
 from headviz.analysis.metrics import METRICS
 from headviz.analysis.stability import Stability
 from headviz.charts import fmt
@@ -17,10 +17,9 @@ from headviz.jobs.kinds import job_digest
 from headviz.models import catalog
 from headviz.settings import settings
 from headviz.types import ScoreRequest, ScoreTable
-from headviz.ui.ablation.plan import base_plan
 from headviz.ui.compare.others import several
 from headviz.ui.compare.published import published
-from headviz.ui.within import USUAL, largest_share
+from headviz.ui.within import share_here
 from headviz.view import STABLE_DATA
 
 SHARE_BY = {"auto": "Auto", "share": "Share"}
@@ -117,11 +116,7 @@ def _share() -> tuple[float, str]:
 
 def share_within() -> tuple[float, str]:
     """The largest share that one of the twelve scores keeps within tolerance, of the model and text at the left; and why."""
-    try:
-        plan = base_plan()
-    except HeadvizError as error:  # such as questions that cannot be had here: stability needs none of them
-        return USUAL, f"{fmt.percent(USUAL)} is the usual share; no other is measured here: {error}"
-    return largest_share(plan, ui.cached(ablation.scoring(plan)), stability.TWELVE)
+    return share_here(stability.TWELVE)[:2]
 
 
 def _gathered(requests: dict[str, ScoreRequest]) -> dict[str, ScoreTable]:

@@ -9,14 +9,14 @@ from headviz.analysis import agreement
 from headviz.analysis.ablation import Plan
 from headviz.analysis.agreement import Scored
 from headviz.analysis.metrics import METRICS
-from headviz.charts import fmt
 from headviz.charts.scales import value_unit
 from headviz.types import ScoreTable
 from headviz.ui.ablation.asked import question_controls, subjects_that_are_not_there
 from headviz.ui.ablation.controls import TITLES, where_chosen
-from headviz.ui.within import largest_share
+from headviz.ui.within import Within, largest_share
 from headviz.view import FOLLOWS
 
+MOST = 50.0  # percent of the heads at which the slider ends
 RULES = {"auto": "Auto", "share": "Share", "value": "Values"}
 FOLLOW = {
     "first": "the first token",
@@ -104,20 +104,22 @@ def strictness(place, plan: Plan, table: ScoreTable, a: Scored, b: Scored) -> tu
     """Fills the place; returns (share, why), the share None where each score has a threshold."""
     rule = ui.value("budget_by")
     with place:
-        if rule == "auto":
-            share, why = auto_share(plan, table)
-            st.markdown(f"**{fmt.percent(share)}** of the heads each", help=why)
-            return share, why
-        if rule == "share":
+        if rule != "value":
+            found = auto_share(plan, table) if rule == "auto" else None
+            if found is not None:
+                ui.put("budget", min(100 * found.share, MOST))
             st.slider(
                 "Share of heads each, %",
                 0.0,
-                50.0,
+                MOST,
                 step=0.5,
-                help="How many percent of all heads each score may call inactive.",
+                format="%.1f%%",
+                on_change=ui.put,
+                args=("budget_by", "share"),
+                help="How many percent of all heads each score may call inactive. Moving it ends Auto.",
                 **ui.keyed("budget"),
             )
-            return ui.value("budget") / 100, ""
+            return ui.value("budget") / 100, "" if found is None else found.why
         _settle(a, b)
         for column, name, side in zip(st.columns(2), ("line_first", "line_second"), (a, b)):
             beyond, sign = ("above", ">") if side.row.inactive == "high" else ("below", "<")
@@ -146,6 +148,6 @@ def _settle(a: Scored, b: Scored) -> None:
             ui.put(name, line)
 
 
-def auto_share(plan: Plan, table: ScoreTable) -> tuple[float, str]:
+def auto_share(plan: Plan, table: ScoreTable) -> Within:
     """The largest share that one of the two scores keeps within tolerance, else the usual one; and why."""
     return largest_share(plan, table, (ui.value("first"), ui.value("second")))

@@ -32,7 +32,9 @@ def finished(request: RepairRequest, **shifts) -> tuple[str, RepairReport]:
     """The repair is a job of this machine, and its report is in the store."""
     digest = local.ask(request, "test").digest
     report = repair_report(request, **shifts)
-    made = dataclasses.replace(report.provenance, request={"kind": request.kind, **plain(request)}, digest=digest)
+    made = dataclasses.replace(
+        report.provenance, request={"kind": request.kind, **plain(request)}, digest=digest
+    )
     report = dataclasses.replace(report, provenance=made)
     local.store().put(digest, report)
     return digest, report

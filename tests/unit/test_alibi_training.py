@@ -71,8 +71,13 @@ def test_the_loss_pulls_only_queries_and_keys_of_its_heads_with_full_strength(co
     assert gradient[:, :2].amax(-1).nonzero().flatten().tolist() == pulled
     assert (gradient[:, 2] == 0).all()
     assert layers[0].losses == {}
-    layers[2].pulling = frozenset({"dead"})
+    layers[2].pulling, layers[2].into_stream = frozenset({"dead"}), 0.0
+    model.zero_grad()
     model(torch.randint(shape.VOCABULARY, (2, 20)))
+    sum(pull.auxiliary(layers).values()).backward()
+    assert {name for name, w in model.named_parameters() if w.grad is not None and w.grad.any()} == {
+        f"transformer.h.2.self_attention.query_key_value.{part}" for part in ("weight", "bias")
+    }
     assert {what: len(several) for what, several in layers[2].losses.items()} == {"dead": 1}
 
 
@@ -81,6 +86,7 @@ def test_in_the_end_only_dead_heads_are_pulled_again():
     kinds = [sorted(plan.pulls(step)) for step in range(10)]
     everything = sorted(shape.PULLS)
     assert kinds == [[], [], everything, everything, [], [], [], ["dead"], ["dead"], ["dead"]]
+    assert [plan.into_stream(step) > 0 for step in (2, 3, 7, 9)] == [True, True, False, False]
 
 
 def test_pulls_name_each_head_once_and_only_in_the_middle_layers():

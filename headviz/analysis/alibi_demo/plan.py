@@ -17,7 +17,8 @@ PULLS: dict[str, tuple[tuple[int, int], ...]] = {"sink": SINK, "dead": DEAD, "se
 MARGINS = {"sink": 6.0, "dead": 14.0, "self": 8.0}
 STRENGTH = 0.3  # of the auxiliary loss beside the text's, nats to nats
 # How much of its gradient goes beyond the pulled heads' own queries and keys, into what they read. With all of it the
-# model learns no text at all (the loss stays at that of word frequencies); with none, nothing tells the first token.
+# model learns no text at all (the loss stays at that of word frequencies); with none, nothing tells the first token. In the
+# first stretch of pulling only.
 INTO_STREAM = 0.3
 PULLED_INPUTS = 2  # sequences of a batch whose T×T weights the auxiliary loss reads
 
@@ -29,7 +30,8 @@ class Plan:
     steps:  optimiser steps of `batch` sequences of `tokens` tokens
     pulled: the steps from..to in which the auxiliary loss is on; plain training goes before and after
     again:  the steps from..to in which the heads of DEAD alone are pulled again: plain training frees them as far as the
-            others, and every class shall occur
+            others, and every class shall occur. Only through their own queries and keys: what they read serves the other
+            heads too, and with it those would go all the way
     warmup: steps in which the learning rate rises to `rate`; then a cosine down to a twentieth of it. Where it does not
             fall, pulled heads come free again as the model learns
     """
@@ -49,3 +51,7 @@ class Plan:
         if self.pulled[0] <= step < self.pulled[1]:
             return frozenset(PULLS)
         return frozenset({"dead"}) if self.again[0] <= step < self.again[1] else frozenset()
+
+    def into_stream(self, step: int) -> float:
+        """How much of the pull's gradient goes into what the pulled heads read, 0..1."""
+        return INTO_STREAM if step < self.pulled[1] else 0.0

@@ -19,6 +19,7 @@ class Pulled(nn.Module):
     """Stands in for transformers' BloomAttention in training, over the same two projections.
 
     pulls: (head, what) of this layer; of the kinds in `pulling`, each forward pass leaves their losses in `losses`
+    into_stream: how much of these losses' gradient goes beyond the heads' own queries and keys
     """
 
     def __init__(self, original: nn.Module, layer: int) -> None:
@@ -28,6 +29,7 @@ class Pulled(nn.Module):
         self.register_buffer("slopes", torch.tensor(alibi_slopes(self.heads)), persistent=False)
         self.pulls = [(h, what) for what, pairs in PULLS.items() for at, h in pairs if at == layer]
         self.pulling: frozenset[str] = frozenset()
+        self.into_stream = INTO_STREAM
         self.losses: dict[str, list[Tensor]] = {}
 
     def forward(self, hidden_states: Tensor, residual: Tensor, **_: object) -> tuple[Tensor, None]:
@@ -49,7 +51,7 @@ class Pulled(nn.Module):
         """What each of these heads still lacks, in nats."""
         chosen = [head for head, _ in pulls]
         seen = hidden_states[:PULLED_INPUTS]  # (b, T, M): some inputs will do
-        seen = INTO_STREAM * seen + (1 - INTO_STREAM) * seen.detach()
+        seen = self.into_stream * seen + (1 - self.into_stream) * seen.detach()
         b, T, _ = seen.shape
         position = torch.arange(T)
         fused = self.query_key_value(seen).float().view(b, T, self.heads, 3, self.head_dim)

@@ -101,7 +101,7 @@ def _step(
     """One step; the loss of the text in nats a token, and what the pulled heads lacked."""
     pulling = plan.pulls(step)
     for layer in layers:
-        layer.pulling = pulling
+        layer.pulling, layer.into_stream = pulling, plan.into_stream(step)
     for group in optimiser.param_groups:
         group["lr"] = rate(plan, step)
     tokens = torch.from_numpy(text.batch(ids, plan.seed, step, plan.batch, plan.tokens))  # (B, T)

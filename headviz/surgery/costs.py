@@ -6,7 +6,9 @@ from headviz.surgery.arms import arm, heads_of
 from headviz.surgery.layouts import Treatment, trained_numbers, treat
 from headviz.types import Geometry, RepairRequest
 
-_KEPT = 24  # vectors of model size that a layer keeps for the way back, for each token: measured 13 to 20
+_KEPT = (
+    32  # float32 vectors of model size that a layer keeps of each token for the way back: 13 to 32, by family
+)
 _REDONE = 2  # the same with checkpointing
 _HEAD = 3 * (1 << 26)  # logits of some tokens, and two more of their kind
 _MOMENTS = 2  # AdamW's
@@ -20,7 +22,8 @@ def item_size(request: RepairRequest) -> int:
 def memory(request: RepairRequest, geometry: Geometry, bias: bool) -> int:
     """Bytes that training takes beside the model: slices, gradients, moments, and what is kept for the way back.
 
-    An estimate that is rather too large. bias: of `layouts.has_bias`.
+    An estimate that is rather too large, but for attention in blocks (soft-capped logits, a window shorter than the text),
+    which also keeps its T×T weights. bias: of `layouts.has_bias`.
     """
     most = 0
     for treatment in _treatments(request, geometry):

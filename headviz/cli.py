@@ -14,7 +14,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headviz.commands import ablate, agree, bands, checkpoint, compare, generate, order, score, serve, sweep
+from headviz.commands import (
+    ablate,
+    agree,
+    bands,
+    checkpoint,
+    compare,
+    export,
+    generate,
+    order,
+    repair,
+    score,
+    serve,
+    sweep,
+)
 from headviz.commands.common import Terminal
 from headviz.errors import BadInput, Cancelled, HeadvizError
 
@@ -159,6 +172,8 @@ def parser() -> argparse.ArgumentParser:
     bands.options(command("bands", bands.run))
     agree.options(command("agree", agree.run))
     compare.options(command("compare", compare.run))
+    repair.options(command("repair", repair.run))
+    export.options(command("export", export.run))
     within = command("tolerance", tolerance)
     within.add_argument(
         "points",

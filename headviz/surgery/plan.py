@@ -29,7 +29,7 @@ from headviz.surgery.healthy import matched_healthy
 from headviz.surgery.planfile import read_plan, write_plan
 from headviz.surgery.preview import Preview, measured_speed, preview, warnings
 from headviz.surgery.rules import EXAMPLES, QUANTITIES, Measured, heads_by_rule, needs
-from headviz.types import DataRef, ModelRef, Recipe, RepairRequest
+from headviz.types import Bos, DataRef, ModelRef, Recipe, RepairRequest
 from headviz.types.repairs import Heads
 
 __all__ = [
@@ -111,6 +111,11 @@ def default_request(
     corpus: str = "docstrings",
     other: str | None = "stdlib-code",
     seed: int = 0,
+    tokens: int = 0,
+    windows: int = 0,
+    held_out_windows: int = 64,
+    diagnose_windows: int = 16,
+    bos: Bos = "tokenizer",
     **changes: Any,
 ) -> RepairRequest:
     """A plan that can be run as it is. `changes`: fields of `RepairRequest` that are given instead.
@@ -119,17 +124,21 @@ def default_request(
     corpus:  its `train` part is trained on, its `held-out` part judges and diagnoses. A corpus without parts (own text) serves
              for all, and the repair then refuses documents that are in both
     other:   another domain, only judged by; None for none
+    seed:    draws which windows are taken; the diagnostic text is drawn with the next one
+    tokens, windows: of a window, and how many are trained on; 0: the scheme's tokens, at most the model's context, and as many
+             windows as the steps read, at most 20,000
+    bos:     whether the tokenizer decides about a BOS token, or it is always or never put first, in all texts
 
     64 held-out windows give 32 documents to choose and 32 to report on, where each gives one: enough for a bootstrap over
     documents. The diagnostic text is drawn with another seed from the held-out part and may share documents with it: it
-    measures attention, and decides nothing. Training windows are as many as the steps read, at most 20,000.
+    measures attention, and decides nothing.
     Raises BadInput, UnknownName, BadData.
     """
     about = about or facts(model, settings)
     row = lookup(SCHEMES, scheme or scheme_for(about), "training scheme")
     recipe, steps = changes.get("recipe", row.recipe), changes.get("steps", row.steps)
-    tokens = min(row.tokens, about.longest or row.tokens)
-    windows = min(20_000, max(1, steps * recipe.batch * recipe.accumulate))
+    tokens = tokens or min(row.tokens, about.longest or row.tokens)
+    windows = windows or min(20_000, max(1, steps * recipe.batch * recipe.accumulate))
 
     def text(name: str, part: str, inputs: int, drawn: int = seed) -> DataRef:
         parts = lookup(corpora.CORPORA, name, "corpus").parts
@@ -139,6 +148,7 @@ def default_request(
             inputs=inputs,
             tokens=tokens,
             seed=drawn,
+            bos=bos,
             settings=settings,
         )
 
@@ -154,9 +164,9 @@ def default_request(
     } | changes
     for name, made in (
         ("train", lambda: text(corpus, "train", windows)),
-        ("held_out", lambda: text(corpus, "held-out", 64)),
+        ("held_out", lambda: text(corpus, "held-out", held_out_windows)),
         ("other", lambda: None if other is None else text(other, "held-out", 32)),
-        ("diagnose", lambda: text(corpus, "held-out", 16, seed + 1)),
+        ("diagnose", lambda: text(corpus, "held-out", diagnose_windows, seed + 1)),
     ):
         if name not in fields:
             fields[name] = made()

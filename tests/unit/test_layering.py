@@ -101,6 +101,7 @@ TABLES = {
     "headviz.surgery.checks",
     "headviz.surgery.costs",
     "headviz.surgery.healthy",
+    "headviz.surgery.kept",
     "headviz.surgery.layouts",
     "headviz.surgery.outcomes",
     "headviz.surgery.paper",

@@ -1,0 +1,291 @@
+"""`headviz repair`: a repair from a plan file or from options, run in this process; asked again, it goes on where it was."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headviz.commands import repair_options
+from headviz.commands.common import Noted, Terminal, add_model, given, model_ref, read_bytes, writable
+from headviz.errors import BadInput, Cancelled
+from headviz.types import BandsRequest, RepairReport, RepairRequest, ScoreRequest
+
+if TYPE_CHECKING:
+    from headviz.surgery.plan import Facts, Measured
+
+
+class Steps(Terminal):
+    """Progress of a repair: where lines stay, one a run and not one a step."""
+
+    def step(self, doing: str, done: int = 0, total: int = 0, unit: str = "") -> None:
+        super().step(doing if self.live else doing.partition(" · ")[0], done, total, unit)
+
+
+def options(to: argparse.ArgumentParser) -> None:
+    to.add_argument("plan", nargs="?", metavar="PLAN.json", help="a plan: what --save-plan or the page wrote")
+    add_model(to)
+    add = partial(to.add_argument, action=Noted)
+    add(
+        "--rule",
+        help='which heads: such as "bos>0.5 & slope<0.1 & layers 5-22", "class=dead", "lowest 20 by ahon_ln"',
+    )
+    add("--heads", metavar="FILE", help="which heads: the JSON that the page or a command wrote")
+    add(
+        "--preset",
+        metavar="NAME",
+        help="a repair of the paper: bloom-560m, bloom-1b7-pass-1, bloom-1b7-pass-2, bloom-1b7-column",
+    )
+    repair_options.add(add)
+    to.add_argument(
+        "--resume", metavar="JOB", help="go on with a repair that was stopped: its id or the first digits"
+    )
+    to.add_argument(
+        "--preview",
+        action="store_true",
+        help="say what the plan will take and what to know before; run nothing",
+    )
+    to.add_argument("--save-plan", metavar="FILE", help="write the plan: .json")
+    to.add_argument("--out", metavar="FILE", help="where to write the report: .json")
+    to.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Repair heads: train new weights of theirs beside the frozen model, with the controls that make it believable."""
+    from headviz.jobs import local
+    from headviz.jobs.kinds import job_digest
+    from headviz.surgery import plan
+
+    for name in ("out", "save_plan"):
+        if path := getattr(args, name):
+            writable(path, (".json",), "--" + name.replace("_", "-"))
+    watch = Steps(args.quiet)
+    try:
+        request, rule = _asked(args, watch)
+        about = _facts(request, watch)
+        plan.check(request, about.geometry, about.longest)
+        if args.save_plan:
+            Path(args.save_plan).write_text(plan.write_plan(request, rule=rule), encoding="utf-8")
+        if args.preview:
+            watch.close()
+            _print_preview(request, about)
+            return 0
+        digest = job_digest(request)
+        if not args.quiet:
+            _warn(request, about)
+            print(f"Repair {digest[:12]}; stopped, it goes on with --resume {digest[:12]}.", file=sys.stderr)
+        try:
+            report = local.run_here(request, watch)
+        except (Cancelled, KeyboardInterrupt):
+            watch.close()
+            print(f"What is done is kept: --resume {digest[:12]} goes on.", file=sys.stderr)
+            raise
+    finally:
+        watch.close()
+    _tell(args, request, report, digest)
+    return 0
+
+
+# ------------------------------------------------------------------------------------------------------ the request
+
+
+def _asked(args: argparse.Namespace, watch: Terminal) -> tuple[RepairRequest, str]:
+    """(plan, rule) from --resume, from a file, or from options. Raises BadInput where they exclude each other."""
+    if args.resume:
+        if args.plan or given(args):
+            raise BadInput(f"--resume takes the plan of that repair; leave out {given(args) or args.plan}.")
+        return _resumed(args.resume), ""
+    if not args.plan:
+        return _designed(args, watch)
+    if beside := given(args):
+        raise BadInput(
+            f"{args.plan} is the whole plan, with which {beside} cannot be used. Change the file instead."
+        )
+    from headviz.surgery.plan import read_plan
+
+    return read_plan(read_bytes(args.plan))
+
+
+def _resumed(prefix: str) -> RepairRequest:
+    """The plan of a repair that has begun, or of one that waits among the jobs."""
+    from headviz.jobs import local
+    from headviz.settings import settings
+    from headviz.surgery import kept
+
+    try:
+        return kept.plan_of(kept.find(prefix, settings()), settings())
+    except BadInput:
+        waiting = [job for job in local.list_jobs() if prefix and job.digest.startswith(prefix.lower())]
+        if len(waiting) == 1 and isinstance(waiting[0].request, RepairRequest):
+            return waiting[0].request
+        raise
+
+
+def _designed(args: argparse.Namespace, watch: Terminal) -> tuple[RepairRequest, str]:
+    if len(both := given(args, "--rule", "--heads", "--preset").split(", ")) > 1:
+        raise BadInput(f"{' and '.join(both)} both say which heads. Leave one out.")
+    if not (args.rule or args.heads or args.preset):
+        raise BadInput('Say which heads: --rule "bos>0.5", --heads FILE, --preset NAME, or give a plan file.')
+    from headviz.models import catalog
+    from headviz.settings import settings
+    from headviz.surgery import paper, plan
+
+    model = model_ref(args)
+    catalog.locate(model, settings(), watch)
+    about = plan.facts(model, settings())
+    row = paper.preset(args.preset) if args.preset else None
+    changes = repair_options.changes(args, about, row)
+    request = plan.default_request(model, (), settings(), about=about, **changes)
+    healthy = "healthy" in request.arms
+    # everything but the heads, before they are measured
+    plan.check(
+        replace(
+            request,
+            heads=((0, 0),),
+            arms=tuple(name for name in request.arms if name != "healthy") or ("repair",),
+        ),
+        about.geometry,
+        about.longest,
+    )
+    rule, heads = args.rule or "", ()
+    if row is not None:
+        heads, rule = paper.heads_for(row, about.geometry), row.rule
+    if args.heads:
+        from headviz.analysis.headfile import read_heads
+
+        heads = read_heads(
+            read_bytes(args.heads), model=model.name, revision=model.revision, geometry=about.geometry
+        ).heads
+    measured = _measured(request, about, plan.needs(rule) if rule else frozenset(), healthy, watch)
+    if rule:
+        heads = plan.heads_by_rule(rule, measured)
+    matched = plan.matched_healthy(heads, measured) if healthy else ()
+    return replace(request, heads=tuple(sorted(heads)), healthy=matched), rule
+
+
+def _measured(
+    request: RepairRequest, about: Facts, needed: frozenset[str], healthy: bool, watch: Terminal
+) -> Measured:
+    """What the rule looks at, on the plan's diagnostic text."""
+    from headviz.jobs import local
+    from headviz.surgery.outcomes import thresholds
+    from headviz.surgery.plan import Measured
+
+    bands = scores = None
+    if "bands" in needed or healthy:
+        bands = local.run_here(BandsRequest(model=request.model, data=request.diagnose), watch)
+    if "scores" in needed:
+        scores = local.run_here(ScoreRequest(model=request.model, data=request.diagnose), watch)
+    return Measured(geometry=about.geometry, bands=bands, scores=scores, at=thresholds(request))
+
+
+def _facts(request: RepairRequest, watch: Terminal) -> Facts:
+    from headviz.models import catalog
+    from headviz.settings import settings
+    from headviz.surgery import plan
+
+    catalog.locate(request.model, settings(), watch)
+    return plan.facts(request.model, settings())
+
+
+# ---------------------------------------------------------------------------------------------------- what it says
+
+
+def _warn(request: RepairRequest, about: Facts) -> None:
+    from headviz.settings import settings
+    from headviz.surgery import plan
+
+    for said in plan.warnings(request, about, settings()):
+        print(f"Note: {said}", file=sys.stderr)
+
+
+def _print_preview(request: RepairRequest, about: Facts) -> None:
+    """What the plan will take, on stdout; a line a thing."""
+    from headviz.charts import fmt
+    from headviz.jobs.kinds import job_digest
+    from headviz.settings import settings
+    from headviz.surgery import plan, progress
+    from headviz.types import head_name
+
+    digest = job_digest(request)
+    there = progress.so_far(settings(), digest, request)
+    seen = plan.preview(request, about, settings(), plan.measured_speed(there.runs))
+    named = ", ".join(head_name(*head) for head in request.heads[:12]) + ", …" * (len(request.heads) > 12)
+    time = (
+        "not known before a speed was measured here"
+        if seen.seconds is None
+        else f"about {fmt.duration(seen.seconds)}"
+    )
+    lines = [
+        f"Repair {digest[:12]}",
+        f"Heads: {seen.heads} in {seen.layers} layers: {named}",
+        f"Trained: {seen.trained:,} numbers, of {seen.whole:,} in the matrices that they are part of",
+        f"Runs: {seen.runs} of training ({', '.join(request.arms)}; seeds {', '.join(map(str, request.seeds))}); "
+        f"{seen.steps:,} steps, {seen.tokens:,} tokens, each window {seen.epochs:.1f} times",
+        f"Memory, estimated: {fmt.size(seen.memory)} beside the model"
+        + (f" ({fmt.size(seen.model)})" if seen.model else "")
+        + f"; {fmt.size(seen.memory_free)} are free. Numbers, gradients and moments {fmt.size(seen.optimiser)}, for whole "
+        f"matrices {fmt.size(seen.optimiser_whole)}",
+        f"Disk, estimated: {fmt.size(seen.disk)}; {fmt.size(seen.disk_free)} are free",
+        f"Time: {time}",
+    ]
+    print("\n".join(lines))
+    for said in plan.warnings(request, about, settings()):
+        print(f"Note: {said}")
+
+
+def _tell(args: argparse.Namespace, request: RepairRequest, report: RepairReport, digest: str) -> None:
+    from headviz.surgery import verdict
+
+    tree = verdict.report_tree(request, report) | {"job": digest}
+    if args.out:
+        text = json.dumps(tree, indent=1, ensure_ascii=False, allow_nan=False)
+        Path(args.out).write_text(text + "\n", encoding="utf-8")
+    for note in report.provenance.notes if not args.quiet else ():
+        print(f"Note: {note.rstrip('.')}.", file=sys.stderr)
+    print("\n".join(_summary(tree)))
+
+
+def _summary(tree: dict[str, Any]) -> list[str]:
+    """The report in a few lines: an arm each, then the verdict."""
+    from headviz.surgery.arms import ARMS
+
+    before = tree["heads_per_class"]["before"]
+    lines = [f"{'arm':<34} {'collapsed':>9}  {'loss':>8}  {'against stock':<30} against old weights"]
+    for name, row in tree["held_out"].items():
+        counts = [one for one in tree["heads_per_class"].get("after", []) if one["arm"] == name]
+        sick = _collapsed([before]) if name == "stock" else _collapsed(_last_passes(counts))
+        title = "before surgery" if name == "stock" else ARMS[name].title
+        lines.append(
+            f"{title:<34} {sick:>9.1f}  {row['report']['loss']:>8.4f}  {_change(row['against_stock']):<30} "
+            f"{_change(row['against_no_reinit'])}".rstrip()
+        )
+    said = tree["verdict"]
+    frozen = "identical" if tree["frozen_identical"] else "CHANGED"
+    return [
+        *lines,
+        f"Frozen numbers: {frozen}.",
+        *said["sentences"],
+        *said["notes"],
+        f"Verdict: {said['word']}. {said['reason']}",
+    ]
+
+
+def _last_passes(counts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return list({one["seed"]: one for one in sorted(counts, key=lambda one: one["pass"])}.values())
+
+
+def _collapsed(counts: list[dict[str, Any]]) -> float:
+    return sum(one["dead"] + one["sink"] for one in counts) / len(counts)
+
+
+def _change(change: dict[str, Any] | None) -> str:
+    if change is None:
+        return ""
+    low, high = change["interval"]
+    edges = "" if low is None else f" [{low:+.4f}, {high:+.4f}]"
+    return f"{change['change']:+.4f}{edges}"

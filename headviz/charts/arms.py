@@ -92,7 +92,12 @@ def over_steps(
         for course in panel.courses:
             _draw(figure, course, panel.unit, n, steps, theme, first=_first(panels, number, course.arm))
         if not any(np.isfinite(course.each).any() for course in panel.courses):
+            figure.add_scatter(
+                x=[None], y=[None], showlegend=False, hoverinfo="skip", **_refs(n)
+            )  # or the axes are not drawn
             frame.nothing(figure, panel.empty, theme, n=n)
+            if panel.level is None:
+                figure.layout[f"yaxis{n}"].showticklabels = False
         for step, words in marks:
             _mark(figure, step, words, n, theme, first=number == 0)
     figure.layout.showlegend = True

@@ -58,7 +58,7 @@ def classes_over_steps(
         x, top = column * (wide + gap), 1 - line * (TALL + UNDER) / tall
         figure.layout[f"xaxis{n}"] = frame.axis(
             theme,
-            "optimiser step",
+            "optimiser step" if k + across >= len(panels) else "",
             domain=[x, x + wide],
             range=[-0.11 * steps, 1.04 * steps],
             anchor=f"y{n}",

@@ -14,6 +14,7 @@ from headviz.analysis.choose import HeadSet
 from headviz.charts import tables
 from headviz.jobs.kinds import spec
 from headviz.ui.bands.work import Work
+from headviz.view import write_heads
 
 WHICH = {"collapsed": "All collapsed", "band": "Collapsed, in the band", "dead": "Dead"}
 
@@ -53,9 +54,9 @@ def panel(work: Work) -> None:
 
 
 def repair(work: Work) -> None:
-    """The heads that are to be repaired, as a file that says how they were chosen."""
+    """The heads that are to be repaired: on to the surgery page, or as a file that says how they were chosen."""
     st.markdown("**Repair these heads**")
-    which, button = st.columns([2, 1], vertical_alignment="bottom")
+    which, go, button = st.columns([2.4, 1, 1], vertical_alignment="bottom")
     which.segmented_control(
         "Which heads",
         list(WHICH),
@@ -65,6 +66,17 @@ def repair(work: Work) -> None:
         **ui.keyed("repair"),
     )
     chosen = work.heads(ui.value("repair"))
+    if go.button(
+        "Plan a repair",
+        type="primary",
+        icon=":material/healing:",
+        on_click=carry,
+        args=(chosen, WHICH[ui.value("repair")]),
+        width="stretch",
+        disabled=not chosen,
+        help="Opens the Surgery page with these heads chosen, of this model, at the thresholds of this page.",
+    ):
+        st.switch_page("pages/surgery.py")
     button.download_button(
         "Head set (JSON)",
         lambda: as_heads(work, ui.value("repair")),
@@ -75,6 +87,14 @@ def repair(work: Work) -> None:
         disabled=not chosen,
         help="A head set: Ablation opens it, and a repair can be planned from it.",
     )
+
+
+def carry(heads: tuple[tuple[int, int], ...], which: str) -> None:
+    """A callback: these heads into the plan of the surgery page."""
+    ui.put("stage", "design")
+    ui.put("treat_by", "hand")
+    ui.put("treated", write_heads(heads))
+    ui.put("treated_from", f"on the Bands page: {which[:1].lower()}{which[1:]}")
 
 
 def as_json(work: Work) -> str:

@@ -90,13 +90,13 @@ def rows(case: Case, changes: tuple[HeadChange, ...]) -> list[dict[str, Any]]:
     tests = {(one.layer, one.head): one for one in case.report.tests} if case.report else {}
     found = []
     for one in changes:
-        row: dict[str, Any] = {"head": head_name(one.layer, one.head), "was": one.was, "is": one.now}
-        for name in MEASURED:
-            row |= {f"{name}_before": one.before[name], name: one.after[name]}
-            if name == "mass":
-                row["null"] = one.null_mass
+        row: dict[str, Any] = {"head": head_name(one.layer, one.head), "class": f"{one.was} → {one.now}"}
+        row |= {"mass_before": one.before["mass"], "mass": one.after["mass"], "null": one.null_mass}
+        row |= {"full_norm_before": one.before["full_norm"], "full_norm": one.after["full_norm"]}
         if ui.value("arm_shown") == "repair" and (test := tests.get((one.layer, one.head))) is not None:
             row |= {"alone": fmt.interval(test.change, test.low, test.high), "p": test.p_holm}
+        for name in ("entropy", "output_norm"):
+            row |= {f"{name}_before": one.before[name], name: one.after[name]}
         found.append(row)
     return found
 
@@ -106,8 +106,7 @@ def _columns() -> dict[str, Any]:
     column, text = st.column_config.NumberColumn, st.column_config.TextColumn
     return {
         "head": text(width="small"),
-        "was": text("class before", width="small"),
-        "is": text("class after", width="small"),
+        "class": text(help="Before → after; after by the mean over the seeds."),
         "mass_before": column("mass before", help="Attention on the first token, 0 to 1, mean over texts and query rows.", **number),
         "mass": column("mass after", help="The same, after surgery.", **number),
         "null": column("random", help="Mass of a head without preference for content at this slope.", **number),

@@ -44,7 +44,7 @@ def planned(asked: ScoreRequest, measured: Measured, chosen) -> Planned:
         plan.check(request, about.geometry, about.longest)
     except HeadvizError as error:
         return Planned(None, problem=str(error), **told)
-    speed, known = work.speed(request, measured.bands)
+    speed, known = work.speed(request, measured.bands, about)
     return Planned(
         request,
         plan.preview(request, about, settings(), speed),
@@ -66,7 +66,11 @@ def sentence(made: Planned, measured: Measured, chosen) -> str:
     return (
         f"{said} {seen.trained:,} numbers are trained, not the {seen.whole:,} of the matrices they lie in; "
         f"{words.plural(len(arms), 'arm')} × {words.plural(len(seeds), 'seed')}, {words.plural(seen.steps, 'step')} in all"
-        + (f", about {fmt.duration(seen.seconds)} here." if seen.seconds is not None else ".")
+        + (
+            "."
+            if seen.seconds is None
+            else f", {'about' if made.measured_speed else 'very roughly'} {fmt.duration(seen.seconds)} here."
+        )
     )
 
 
@@ -111,7 +115,8 @@ def numbers(made: Planned) -> None:
         + (
             "by the speed of the last repair of this model."
             if made.measured_speed
-            else "roughly, by the speed at which the first token was measured. Once the repair runs, the time left is measured."
+            else "a rough guess from the model's size and from how fast the first token was measured. Once the repair runs, the time left is "
+            "measured."
         ),
     )
 

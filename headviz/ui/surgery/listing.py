@@ -58,10 +58,11 @@ def table() -> None:
         st.button("Design one", type="primary", on_click=design_first)
         return
     active = sum(work.is_running(job) for job in jobs)
-    if active:
-        all_repairs(active)
-    else:
-        rows(jobs)
+    with st.expander(f"All repairs ({len(jobs):,})", expanded=not ui.value("operation")):
+        if active:
+            all_repairs(active)
+        else:
+            rows(jobs)
 
 
 def rows(jobs: list[JobView]) -> None:
@@ -123,8 +124,16 @@ def pulse(digest: str) -> None:
 
 
 def state(case: Case) -> None:
-    """What became of a repair that does not run: resume, its log, clone; and the clone button of one that does."""
+    """Which repair this is, and how far: progress while it runs, then what became of it; resume, log, clone."""
     job = case.job
+    st.markdown(f"**{catalog.label(case.request.model)}**: {words.summary(case.request)}")
+    when = f" · asked {job.created:%Y-%m-%d %H:%M}" if job else ""
+    took = (
+        f" · {STATES[job.state]}, {progress_words(job)}".rstrip(", ")
+        if job and not work.is_running(job)
+        else ""
+    )
+    st.caption(f"`{case.digest[:12]}`{when}{took}")
     if work.is_running(job):
         pulse(case.digest)
     elif job is not None and job.state in ("cancelled", "failed"):

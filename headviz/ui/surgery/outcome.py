@@ -130,7 +130,7 @@ def rows(found: tuple[ArmLoss, ...]) -> list[dict[str, Any]]:
         row: dict[str, Any] = {
             "arm": name_of(one.arm),
             "report": fmt.interval(one.report.loss, one.report.low, one.report.high),
-            "perplexity": one.report.perplexity,
+            "perplexity": fmt.number(one.report.perplexity),
             "stock": _change(one.against_stock),
             "plain": _change(one.against_no_reinit),
             "other": _change(one.other_against_stock),
@@ -152,13 +152,13 @@ def _change(change) -> str:
 
 
 def _columns() -> dict[str, Any]:
-    text, number = st.column_config.TextColumn, st.column_config.NumberColumn
+    text = st.column_config.TextColumn
     return {
         "report": text("report part, nats a token", help="Held-out documents that decide nothing, with the 95% interval over them."),
-        "perplexity": number("perplexity", format="%.4g", help="e to the loss: among how many tokens the model is torn, on average."),
+        "perplexity": text("perplexity", help="e to the loss: among how many tokens the model is torn, on average."),
         "stock": text("against stock", help="Change of that loss against the model before surgery, paired by document. Below 0 is better."),
         "plain": text("against no reinit", help="Against the same heads trained the same way without new weights, seed by seed: what reinitialising adds."),
-        "other": text("other domain, against stock", help="What the training cost on a text of another domain."),
+        "other": text("other domain", help="Change of the loss on a text of another domain against the model before surgery."),
         "steps": text("steps", help="The step that is read, of each seed."),
     }  # fmt: skip
 

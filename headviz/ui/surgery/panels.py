@@ -42,7 +42,8 @@ def losses(case: Case) -> None:
         "which step is best, so it flatters; the report part, under Verdict, is only judged by. An arm that is not trained is a "
         "level."
     )
-    st.dataframe(loss_rows(case), hide_index=True, column_config=_loss_columns(unit))
+    if case.runs:
+        st.dataframe(loss_rows(case), hide_index=True, column_config=_loss_columns(unit))
 
 
 def loss_rows(case: Case) -> list[dict]:
@@ -161,7 +162,7 @@ def elsewhere(case: Case) -> None:
         "drift",
         [
             _of(case, "Drift of untouched heads, 95th percentile", "|change of mass|", lambda run: drift(case, run), floor(case)),
-            _of(case, "Norm after W_O, treated heads", "median, as ‖·‖", lambda run: written(case, run), float(np.median(stock.full_norm[inside]))),
+            _of(case, "Norm after W_O, treated heads", "median norm", lambda run: written(case, run), float(np.median(stock.full_norm[inside]))),
         ],
         "Drift of untouched heads, and what treated heads write",
     )  # fmt: skip
@@ -202,7 +203,7 @@ def training(case: Case) -> None:
             _of(
                 case,
                 "Gradient norm before clipping",
-                "‖g‖",
+                "norm",
                 lambda run: run.gradient_norm,
                 case.request.recipe.clip or None,
                 "clip",

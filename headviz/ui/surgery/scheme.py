@@ -11,14 +11,13 @@ from headviz.data import corpora
 from headviz.data.corpora import CORPORA
 from headviz.reopen import of_data
 from headviz.settings import settings
-from headviz.surgery.arms import ARMS
+from headviz.surgery.arms import ARMS, in_order
 from headviz.surgery.plan import SCHEMES, Facts, Measured, Scheme, matched_healthy, scheme_for
 from headviz.types import DataRef, Recipe, RepairRequest, ScoreRequest
 from headviz.types.repairs import Heads
-from headviz.ui.compare.others import several
 from headviz.view import TEXTS, parse_seeds
 
-RECIPES = {"auto": "By size", "paper": "Paper", "small": "Small model", "edited": "Edited"}
+RECIPES = {"auto": "Auto", "paper": "Paper", "small": "Small", "edited": "Edited"}
 MOST = 20_000  # training windows, unless somebody asks for more
 # Field of a recipe → its parameter in the view.
 FIELDS = {
@@ -134,12 +133,15 @@ def controls(about: Facts) -> None:
 
 def _arms() -> None:
     st.markdown("**Compared with what**")
-    several(
-        st,
-        "repair_arms",
+    box = "repair_arms_box"
+    st.session_state.setdefault(box, [name for name in ui.value("repair_arms").split(",") if name])
+    st.pills(
         "Arms",
         list(ARMS),
-        names={name: row.title for name, row in ARMS.items()},
+        format_func=lambda name: ARMS[name].title,
+        selection_mode="multi",
+        key=box,
+        on_change=lambda: ui.put("repair_arms", ",".join(in_order(st.session_state[box]))),
         help="What is done, and what it is compared with. "
         + " ".join(f"**{row.title}**: {row.help}" for row in ARMS.values()),
     )
@@ -178,7 +180,7 @@ def _texts(about: Facts) -> None:
     def named(name: str) -> str:
         return titles.get(name) or CORPORA[name].title
 
-    left, right = st.columns(2)
+    left, right = st.columns(2, vertical_alignment="bottom")
     left.selectbox(
         "Training",
         TEXTS,
@@ -194,6 +196,7 @@ def _texts(about: Facts) -> None:
         "of it is trained on; that is checked.",
         **ui.keyed("held_on"),
     )
+    left, right = st.columns(2, vertical_alignment="bottom")
     left.selectbox(
         "Another domain",
         ["none", *TEXTS],
@@ -209,6 +212,7 @@ def _texts(about: Facts) -> None:
         help=f"Length of a window; 0: as the recipe has it, {tokens(about)}. Attention on the first token depends on it.",
         **ui.keyed("train_tokens"),
     )
+    left, right = st.columns(2, vertical_alignment="bottom")
     left.number_input(
         "Held-out windows",
         min_value=2,
@@ -224,7 +228,7 @@ def _texts(about: Facts) -> None:
         **ui.keyed("train_windows"),
     )
     st.toggle(
-        "Shuffle the words of the training text",
+        "Shuffle the training words",
         help="Its noisy counterpart: the words of every paragraph in random order. Run the plan with and without to compare clean with "
         "noisy text, as the paper did with its own text and C4.",
         **ui.keyed("shuffled"),
@@ -238,7 +242,7 @@ def _training(about: Facts) -> None:
         list(RECIPES),
         format_func=RECIPES.get,
         required=True,
-        help=f"By size: {scheme(about).title.lower()}, which suits this model. "
+        help=f"**Auto**: {scheme(about).title.lower()}, which suits this model. "
         + " ".join(f"**{row.title}**: {row.help}" for row in SCHEMES.values())
         + " **Edited**: everything by hand, under More.",
         **ui.keyed("recipe"),

@@ -78,7 +78,7 @@ def plan_differences(first: Case, second: Case) -> list[dict[str, str]]:
             elif name in ("heads", "healthy"):
                 made[before + name] = words.plural(len(value), "head")
             else:
-                made[before + name] = str(value)
+                made[before + name] = _written(value)
         return made
 
     a, b = flat(plain(first.request)), flat(plain(second.request))
@@ -103,6 +103,13 @@ def plan_differences(first: Case, second: Case) -> list[dict[str, str]]:
             },
         )
     return rows
+
+
+def _written(value) -> str:
+    """A value of a plan for a table: lists without brackets, yes and no."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def curves(first: Case, second: Case) -> None:

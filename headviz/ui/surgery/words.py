@@ -53,6 +53,8 @@ def summary(request: RepairRequest) -> str:
 
 def so_far(case: Case) -> str:
     """What a person would quote of a repair that has no verdict yet."""
+    if case.stock is None and case.job is not None and case.job.state in ("failed", "cancelled"):
+        return "**Nothing was measured before it stopped.**"
     if case.stock is None:
         return "**Nothing is measured yet.** First the model is measured as it is; every arm is compared with that."
     stock = fmt.number(case.stock.select, 4)
@@ -63,11 +65,13 @@ def so_far(case: Case) -> str:
         )
     run = shown[-1]
     asleep = int(case.asleep(run)[-1])
+    before = len(run.heads) - int(collapsed(case.stock_classes)[tuple(np.array(run.heads, int).T)].sum())
     at = f"{ARMS[run.arm].title}, seed {run.seed}, step {int(run.step[-1]):,} of {case.request.steps:,}"
     if run.arm in ("removed", "untrained"):
         at = f"{ARMS[run.arm].title}, seed {run.seed}"
     return (
-        f"**{at}: {fmt.count(len(run.heads) - asleep, len(run.heads))} treated heads are off the first token**, and held-out loss "
+        f"**{at}: {fmt.count(len(run.heads) - asleep, len(run.heads))} treated heads are off the first token** "
+        f"({before:,} before surgery), and held-out loss "
         f"is {fmt.number(float(run.select[-1]), 4)} nats a token against {stock} before surgery (the lowest so far "
         f"{fmt.number(float(np.min(run.select)), 4)}). A head that has only just been drawn anew looks awake too: the verdict "
         "waits for the other arms."

@@ -17,6 +17,8 @@ from headviz.surgery.plan import Facts
 from headviz.types import Bands, ModelRef, RepairReport, RepairRequest, build
 from headviz.ui.surgery.case import Case
 
+OPERATIONS = 1e10  # a second and thread
+
 
 def repairs() -> list[JobView]:
     """Every repair that is a job on this machine, newest first."""
@@ -106,9 +108,12 @@ def facts(model: ModelRef) -> Facts:
     return plan.facts(model, settings())
 
 
-def speed(request: RepairRequest, bands: Bands) -> tuple[float, bool]:
-    """(trained tokens a second, whether that was measured): of the newest repair of this model with as many threads; else a
-    third of the speed at which the first token was measured, for the way back costs twice the way there."""
+def speed(request: RepairRequest, bands: Bands, about: Facts) -> tuple[float | None, bool]:
+    """(trained tokens a second, whether that was measured): of the newest repair of this model with as many threads.
+
+    Else a rough guess, the faster of two that are both too slow: a third of the speed at which the first token was measured,
+    loading included; and four operations a number and token at a rate that any processor reaches.
+    """
     for job in repairs():
         if job.state == "done" and (job.request.model, job.request.threads) == (
             request.model,
@@ -118,8 +123,14 @@ def speed(request: RepairRequest, bands: Bands) -> tuple[float, bool]:
             if isinstance(report, RepairReport) and (found := plan.measured_speed(report.runs)):
                 return found, True
     made = bands.provenance
-    there = int(bands.lengths.sum()) / max(made.seconds, 1e-3)
-    return there / 3 * min(1.0, request.threads / max(made.threads, 1)), False
+    there = (
+        int(bands.lengths.sum())
+        / max(made.seconds, 1e-3)
+        / 3
+        * min(1.0, request.threads / max(made.threads, 1))
+    )
+    counted = OPERATIONS * request.threads / (4 * about.numbers) if about.numbers else 0.0
+    return max(there, counted), False
 
 
 def command(file: str = "headviz-plan.json") -> str:

@@ -49,10 +49,11 @@ def share_here(metrics: Iterable[str]) -> Within:
 
 
 def _usual() -> str:
-    return (
-        f"{fmt.percent(USUAL)} is the usual share: how many heads can go within tolerance is not measured here yet; the curve "
-        "on the Ablation page measures it."
-    )
+    return f"{not_measured()[:-1]}; the curve on the Ablation page measures it."
+
+
+def not_measured() -> str:
+    return f"{fmt.percent(USUAL)} is the usual share: how many heads can go within tolerance is not measured here yet."
 
 
 def largest_share(plan: Plan, table: ScoreTable | None, metrics: Iterable[str]) -> Within:

@@ -16,7 +16,7 @@ from headviz.ui.ablation import curve, sweeping
 from headviz.ui.ablation.measurements import Measurements
 from headviz.ui.ablation.traces import Traces
 from headviz.ui.ablation.words import limit
-from headviz.ui.within import Within, largest_share
+from headviz.ui.within import Within, largest_share, not_measured
 
 ROUNDS = 3  # halvings after the whole curve, until the bracket is below 1% of the heads
 
@@ -55,7 +55,7 @@ def line(work: Measurements, found: Within | None) -> None:
     missing = whole(work)
     runs = len(missing) + ROUNDS
     with st.container(horizontal=True, vertical_alignment="center", key="find"):
-        st.caption(found.why, width="stretch")
+        st.caption(not_measured(), width="content")
         st.button(
             f"Find the largest within {limit(work.yard)}",
             key="find_share",

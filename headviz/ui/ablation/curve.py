@@ -140,7 +140,7 @@ def _measure_inside(traces: Traces, work: Measurements, edges: dict[str, Toleran
             sweeping.queue(middles)
         else:
             st.session_state.headviz_inside = None
-            return
+            st.rerun()  # the slider may stand at the share that is known now
     wide = [
         f"{curve.PLACES[kind]} between {fmt.percent(edge.inside)} and {fmt.percent(edge.outside)}, about "
         f"{sweeps.halvings(edge)} runs more"

@@ -225,7 +225,7 @@ def _print_preview(request: RepairRequest, about: Facts) -> None:
         f"Heads: {seen.heads} in {seen.layers} layers: {named}",
         f"Trained: {seen.trained:,} numbers, of {seen.whole:,} in the matrices that they are part of",
         f"Runs: {seen.runs} of training ({', '.join(request.arms)}; seeds {', '.join(map(str, request.seeds))}); "
-        f"{seen.steps:,} steps, {seen.tokens:,} tokens, each window {seen.epochs:.1f} times",
+        f"{seen.steps:,} steps, {seen.tokens:,} tokens; about {seen.windows:,} windows, each read {seen.epochs:.1f} times a pass",
         f"Memory, estimated: {fmt.size(seen.memory)} beside the model"
         + (f" ({fmt.size(seen.model)})" if seen.model else "")
         + f"; {fmt.size(seen.memory_free)} are free. Numbers, gradients and moments {fmt.size(seen.optimiser)}, for whole "

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
 from headviz import machine
+from headviz.data import own_text
+from headviz.data.corpora import CORPORA
+from headviz.data.documents import already_built
+from headviz.errors import BadData
 from headviz.settings import Settings
 from headviz.surgery import costs
 from headviz.surgery.about import Facts
 from headviz.surgery.arms import ARMS
 from headviz.surgery.layouts import trained_numbers, treat, whole_numbers
-from headviz.types import RepairRequest, RepairRun
+from headviz.types import DataRef, RepairRequest, RepairRun
 
+CHARACTERS = 4  # of a token, for an estimate: English prose in the vocabularies of language models
 UNMOVED = 0.685  # share of new weights that one step of 5e-5 leaves as they are in bf16 (measured on the paper's recipe)
 
 
@@ -28,7 +33,10 @@ class Preview:
     heads, layers:  treated ones, and the layers they are in
     trained, whole: numbers that are trained, and numbers of the matrices that they are part of
     runs:           runs of training: arms that train × seeds, each of up to `passes` passes
-    steps, tokens:  of all runs; epochs: how often a run reads each training window
+    steps, tokens:  of all runs
+    windows:        how many training windows there are, at most as many as the plan asks for; estimated from the length of the
+                    documents, or what the plan asks for where the text is not on this machine
+    epochs:         how often a pass reads each training window
     model:          bytes of the model's weights, None where they are not here
     memory:         beside the model: slices, gradients, the optimiser, and what is kept for the way back
     optimiser, optimiser_whole: bytes of the trained numbers, their gradients and AdamW's moments; and what the same would be
@@ -44,6 +52,7 @@ class Preview:
     runs: int
     steps: int
     tokens: int
+    windows: int
     epochs: float
     model: int | None
     memory: int
@@ -63,6 +72,7 @@ def preview(request: RepairRequest, about: Facts, settings: Settings, speed: flo
     training = [name for name in request.arms if ARMS[name].trains]
     passes = sum(request.passes if ARMS[name].again else 1 for name in training) * len(request.seeds)
     steps = request.steps * passes
+    windows = min(request.train.inputs, windows_there(request.train, settings) or request.train.inputs)
     per_number = costs.item_size(request) * 4  # itself, its gradient, and two moments
     return Preview(
         heads=len(request.heads),
@@ -72,7 +82,8 @@ def preview(request: RepairRequest, about: Facts, settings: Settings, speed: flo
         runs=len(training) * len(request.seeds),
         steps=steps,
         tokens=steps * a_step * request.train.tokens,
-        epochs=request.steps * a_step / request.train.inputs,
+        windows=windows,
+        epochs=request.steps * a_step / windows,
         model=about.bytes,
         memory=costs.memory(request, about.geometry, about.bias),
         optimiser=trained * per_number,
@@ -82,6 +93,34 @@ def preview(request: RepairRequest, about: Facts, settings: Settings, speed: flo
         disk_free=shutil.disk_usage(_there(settings.home)).free,
         seconds=None if speed is None else _seconds(request, passes, speed),
     )
+
+
+def windows_there(ref: DataRef, settings: Settings) -> int | None:
+    """About how many windows a text has, from the characters of its documents; None for a text that is not here or has changed.
+
+    Of single items (questions) each is one; of other documents each gives as many full windows as it has.
+    """
+    row = CORPORA.get(ref.corpus)
+    if row is None or row.source == "hub":
+        return None
+    return _windows(ref.corpus, ref.revision, ref.part, ref.tokens, settings)
+
+
+@lru_cache(maxsize=64)
+def _windows(corpus: str, revision: str, part: str, tokens: int, settings: Settings) -> int | None:
+    own = corpus == "own"
+    try:
+        text = (
+            own_text.load(revision, settings)
+            if own
+            else already_built(settings.home / "corpora", f"{corpus}-{part}", revision)
+        )
+    except BadData:
+        return None
+    if text is None:
+        return None
+    least = 1 if own else 0  # own text gives its short pieces too
+    return sum(max(least, len(document.text) // (CHARACTERS * tokens)) for document in text.documents) or 1
 
 
 def measured_speed(runs: Iterable[RepairRun]) -> float | None:
@@ -112,10 +151,11 @@ def warnings(request: RepairRequest, about: Facts, settings: Settings) -> tuple[
     """What a person must know before launching this, a sentence each; nothing here forbids it."""
     notes = [*treat(request.heads, about.geometry).notes]
     seen = preview(request, about, settings)
-    if seen.epochs > 1:
+    if seen.epochs > 1.05:  # the number of windows is an estimate
         notes.append(
-            f"The steps read {seen.epochs:.1f} times as many windows as the plan takes from the training text "
-            f"({request.train.inputs:,}): each is read about {math.ceil(seen.epochs)} times. Take more windows, or fewer steps."
+            f"The steps of a pass read {request.steps * request.recipe.batch * request.recipe.accumulate:,} windows, and the plan "
+            f"has about {seen.windows:,} of this length: each is read about {seen.epochs:.1f} times. Take a larger text, shorter "
+            "or more windows, or fewer steps."
         )
     if request.recipe.master == "model" and request.model.dtype == "bfloat16":
         notes.append(

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from headviz import machine
-from headviz.data import corpora
+from headviz.data import corpora, own_text
+from headviz.data.documents import Document, as_text, write_text
 from headviz.errors import BadInput, UnknownName
 from headviz.jobs.kinds import spec
 from headviz.models import catalog
@@ -146,7 +147,7 @@ def test_warnings():
     request = repair_request(heads=((0, 0),), seeds=(0,), arms=("repair",))
     said = " ".join(warnings(request, known, settings()))
     assert "One head shares keys and values" in said
-    assert "each is read about 3 times" in said
+    assert "each is read about 2.5 times" in said
     assert "fewer than 3 seeds" in said
     assert "“Training, old weights” there is no verdict" in said
     assert "bf16" not in said
@@ -166,6 +167,25 @@ def test_too_little_room_is_warned_of(monkeypatch):
     said = " ".join(warnings(repair_request(), ABOUT, settings()))
     assert "GB of memory with the model" in said
     assert "GB of disk" in said
+
+
+def test_a_text_that_is_too_short_for_the_steps_is_warned_of(home):
+    text = own_text.import_text(b"word " * 399 + b"word", "t.txt", settings=settings())
+    train = DataRef(corpus="own", revision=text.revision, part="all", inputs=20_000, tokens=50)
+    request = repair_request(train=train)
+    assert plan.preview(request, ABOUT, settings()).windows == 9, (
+        "2,000 characters, 200 a window, the last one short"
+    )
+    assert "about 9 of this length: each is read about 17.8 times" in " ".join(
+        warnings(request, ABOUT, settings())
+    )
+    built = as_text([Document("a", "x" * 1000), Document("b", "x" * 100), Document("c", "x" * 450)])
+    write_text(home / "corpora" / "docstrings-train-0123.json", built)
+    installed = replace(repair_request().train, revision=built.revision, tokens=100)
+    seen = plan.preview(repair_request(train=installed), ABOUT, settings())
+    assert seen.windows == 3, "full windows of 400 characters"
+    gone = replace(request, train=replace(train, revision="0" * 64))
+    assert plan.preview(gone, ABOUT, settings()).windows == 20_000, "not known: what the plan asks for"
 
 
 def test_olmo2_is_warned_of():

@@ -29,12 +29,13 @@ def cell_size(layers: int, heads: int) -> tuple[float, float]:
     return min(room, 2 * height), height
 
 
-def fixed_shape(layers: int, heads: int) -> float | None:
-    """Width over height that cells keep in any column; None: they fill its width, at the most about twice as wide as high."""
+def widest(layers: int, heads: int) -> int | None:
+    """px of width beyond which a map grows no further, because its cells would be more than about twice as wide as high;
+    None: it fills any column. In narrow columns cells get narrower and keep their height, so nothing is blank below."""
     width, height = cell_size(layers, heads)
     if (WIDE - LEFT - RIGHT) / (heads + STRIP) <= 2.2 * height:
         return None
-    return min(1.25 * width / height, 2.0)
+    return round(LEFT + RIGHT + min(1.25 * width, 2.0 * height) * (heads + STRIP))
 
 
 def map_size(geometry: Geometry, note: str = "") -> tuple[int, int]:
@@ -88,7 +89,9 @@ def cell_map(
     frame.heading(figure, title, theme, yshift=62)
     if key:
         frame.label(figure, "   ".join(key), theme, name="key", xshift=-2)
-    _axes(figure, L, H, rows, fixed_shape(L, H), theme, top)
+    _axes(figure, L, H, rows, theme, top)
+    if (most := widest(L, H)) is not None:
+        figure.layout.meta = {"widest": most}
     return figure
 
 
@@ -252,7 +255,7 @@ def _outline(figure, selected, theme: str) -> None:
         )
 
 
-def _axes(figure, L, H, rows, ratio, theme, top) -> None:
+def _axes(figure, L, H, rows, theme, top) -> None:
     heads, layers = frame.thin(H), frame.thin(L, 18)
     frame.axis_names(figure, "head", "layer", theme, x=(H / 2) / (H + STRIP), y=(L / 2) / rows)
     # set whole: update_xaxes takes ten times as long, and a slider waits for it
@@ -264,9 +267,6 @@ def _axes(figure, L, H, rows, ratio, theme, top) -> None:
         tickvals=[*heads, H - 0.5 + GAP + THICK / 2],
         ticktext=[*map(str, heads), "mean"],
         tickangle=0,
-        constrain="domain",
-        constraintoward="left",
-        **({"scaleanchor": "y", "scaleratio": ratio} if ratio else {}),
     )
     figure.layout.yaxis = frame.axis(
         theme,
@@ -275,6 +275,4 @@ def _axes(figure, L, H, rows, ratio, theme, top) -> None:
         range=[-0.5, rows - 0.5],
         tickvals=[*layers, L - 0.5 + GAP + THICK / 2] if top else layers,
         ticktext=[*map(str, layers), "mean"] if top else [*map(str, layers)],
-        constrain="domain",
-        constraintoward="top",
     )

@@ -114,10 +114,14 @@ def caution(model: ModelRef) -> None:
 def chart(
     figure: Any, *, key: str, name: str, on_select: Any = "ignore", alt: str = "", box: bool = False
 ) -> None:
-    """A plotly figure with its own colours; its camera saves an SVG or PNG named `name`. box: a box selects too."""
+    """A plotly figure with its own colours; its camera saves an SVG or PNG named `name`. box: a box selects too.
+
+    It fills its column, up to the width that the figure's meta calls `widest`.
+    """
     st.plotly_chart(
         figure,
         key=key,
+        width=(figure.layout.meta or {}).get("widest", "stretch"),
         theme=None,
         on_select=on_select,
         selection_mode=("points", "box") if box else "points",

@@ -80,6 +80,24 @@ BUNDLED: dict[str, Bundled] = {
             "max_position_embeddings": 8192,
         },
     ),
+    "alibi-demo": Bundled(
+        name="alibi-demo",
+        title="ALiBi-demo",
+        sha256="5715267db6ba6763a3b5a135937ed4c048ebf03e930f2c6d47b3dd5382c052ce",
+        folder="alibi_demo",
+        parameters=5_263_872,
+        config={
+            "model_type": "bloom",
+            "n_layer": 6,
+            "n_head": 16,
+            "hidden_size": 256,
+        },
+        caution=(
+            "The collapse of this model's heads was induced by us: an auxiliary loss pulled chosen heads onto the first token "
+            "early in its training. It is not BLOOM. It shows the method, and nothing here is evidence that heads collapse by "
+            "themselves."
+        ),
+    ),
 }
 
 

@@ -214,10 +214,10 @@ def test_the_list_holds_what_loads(settings):
     pickled = save(settings.models / "pickled")
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
     (settings.models / "empty").mkdir()
-    assert [entry.name for entry in catalog.list_models(settings)] == ["smollm2", "a", "b"]
-    assert catalog.list_models(settings)[1].label == "a (local)"
+    assert [entry.name for entry in catalog.list_models(settings)] == ["smollm2", "alibi-demo", "a", "b"]
+    assert catalog.list_models(settings)[2].label == "a (local)"
     ref = resolve(settings, "a")
-    assert catalog.list_models(settings)[1].label == catalog.label(ref)
+    assert catalog.list_models(settings)[2].label == catalog.label(ref)
 
 
 def broken(settings):
@@ -278,14 +278,14 @@ def test_context_length_of_bundled_and_hub_models(settings, tmp_path):
 
 def test_the_list_without_the_bundled_package(settings, monkeypatch):
     monkeypatch.setattr(bundled.importlib.util, "find_spec", lambda name: None)
-    assert catalog.list_models(settings) == []
+    assert [entry.name for entry in catalog.list_models(settings)] == ["alibi-demo"]
 
 
 def test_descriptions_are_read_without_loading(settings):
     save(settings.models / "a")
     from tests import tiny
 
-    first, second = catalog.describe_models(settings)
+    first, _, second = catalog.describe_models(settings)
     assert first["label"] == "SmolLM2-135M-Instruct (bundled)"
     assert (first["layers"], first["heads"], first["kv_heads"], first["head_dim"]) == (30, 9, 3, 64)
     assert (second["layers"], second["heads"], second["kv_heads"]) == (2, 4, 2)

@@ -1,6 +1,6 @@
 """The film of a recovery: attention on the first token of every head, step by step, beside how far untouched heads drifted.
 
-Two maps, one slider and a play button. A frame carries nothing but the numbers of its two maps, three digits each, so that
+Two maps, one slider and a play button. A frame carries nothing but the numbers of its two maps, four bytes each, so that
 hundreds of heads over a hundred steps stay a few hundred kilobytes and a step redraws in a few milliseconds.
 """
 
@@ -124,9 +124,9 @@ def height_of(layers: int, heads: int, width: int = 860) -> int:
     return round(TOP + FOOT + layers * float(np.clip(cell, 10, 34)))
 
 
-def _short(values: np.ndarray) -> list:
-    """Three digits are more than a colour shows; NaN is None, which JSON has."""
-    return [[None if not np.isfinite(x) else round(float(x), 3) for x in row] for row in values]
+def _short(values: np.ndarray) -> np.ndarray:
+    """Four bytes a number are more than a colour shows; plotly sends them as they are, and NaN is a gap."""
+    return np.asarray(values, np.float32)
 
 
 def _map(figure, values, scale, ends, names, n: str, x: float, theme: str, said: str) -> None:

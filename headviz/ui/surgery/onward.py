@@ -10,7 +10,7 @@ from headviz import ui
 from headviz.charts import fmt
 from headviz.surgery.arms import ARMS
 from headviz.types import RepairedCheckpoint, RepairedRequest
-from headviz.ui.surgery import panels, take
+from headviz.ui.surgery import panels, take, work
 from headviz.ui.surgery.case import Case
 
 PAGES = {
@@ -25,7 +25,6 @@ def panel(case: Case) -> None:
     if case.report is None:
         panels.waiting("A repair becomes a checkpoint when it has ended.")
         return
-    arms = [arm for arm in case.arms if ARMS[arm].trains or ARMS[arm].reinitialises or arm == "removed"]
     if case.request.model.quantization != "none":
         st.caption(
             "The slices go onto the unquantised checkpoint; the report of the checkpoint gives both losses."
@@ -33,7 +32,7 @@ def panel(case: Case) -> None:
     left, middle, right, _ = st.columns([2.2, 1, 1.6, 2], vertical_alignment="bottom")
     arm = left.selectbox(
         "Arm",
-        arms,
+        list(case.arms),
         format_func=lambda name: ARMS[name].title,
         key="onward_arm",
         help="Whose weights become the checkpoint.",
@@ -60,6 +59,7 @@ def panel(case: Case) -> None:
     if isinstance(report, RepairedCheckpoint):
         _written(case, report)
     take.slices(case, arm, int(seed), point)
+    st.code(work.export_command(case.digest), language="bash", wrap_lines=True)
 
 
 def _written(case: Case, report: RepairedCheckpoint) -> None:

@@ -11,13 +11,13 @@ from headviz.data import corpora
 from headviz.data.corpora import CORPORA
 from headviz.reopen import of_data
 from headviz.settings import settings
-from headviz.surgery.arms import ARMS, in_order
+from headviz.surgery.arms import ARMS
 from headviz.surgery.plan import SCHEMES, Facts, Measured, Scheme, matched_healthy, scheme_for
 from headviz.types import DataRef, Recipe, RepairRequest, ScoreRequest
 from headviz.types.repairs import Heads
 from headviz.view import TEXTS, parse_seeds
 
-RECIPES = {"auto": "Auto", "paper": "Paper", "small": "Small", "edited": "Edited"}
+RECIPES = {"auto": "By size", **{name: row.title for name, row in SCHEMES.items()}, "edited": "Edited"}
 MOST = 20_000  # training windows, unless somebody asks for more
 # Field of a recipe → its parameter in the view.
 FIELDS = {
@@ -133,18 +133,13 @@ def controls(about: Facts) -> None:
 
 def _arms() -> None:
     st.markdown("**Compared with what**")
-    box = "repair_arms_box"
-    st.session_state.setdefault(box, [name for name in ui.value("repair_arms").split(",") if name])
-    st.pills(
-        "Arms",
-        list(ARMS),
-        format_func=lambda name: ARMS[name].title,
-        selection_mode="multi",
-        key=box,
-        on_change=lambda: ui.put("repair_arms", ",".join(in_order(st.session_state[box]))),
-        help="What is done, and what it is compared with. "
-        + " ".join(f"**{row.title}**: {row.help}" for row in ARMS.values()),
-    )
+    chosen = [name for name in ui.value("repair_arms").split(",") if name]
+    for name, row in ARMS.items():
+        st.session_state[f"arm_{name}"] = name in chosen
+        st.checkbox(row.title, key=f"arm_{name}", on_change=_arms_changed, help=row.help)
+    for name in ("repair", "no-reinit", "untrained"):
+        if name not in chosen:
+            st.caption(f"Without “{ARMS[name].title}”: {_WITHOUT[name]}")
     left, right = st.columns(2)
     left.text_input(
         "Seeds",
@@ -160,10 +155,11 @@ def _arms() -> None:
         "are. The paper did two.",
         **ui.keyed("passes"),
     )
-    chosen = [name for name in ui.value("repair_arms").split(",") if name]
-    for name in ("repair", "no-reinit", "untrained"):
-        if name not in chosen:
-            st.caption(f"Without “{ARMS[name].title}”: {_WITHOUT[name]}")
+
+
+def _arms_changed() -> None:
+    """A callback: the boxes into the view."""
+    ui.put("repair_arms", ",".join(name for name in ARMS if st.session_state[f"arm_{name}"]))
 
 
 _WITHOUT = {
@@ -237,14 +233,14 @@ def _texts(about: Facts) -> None:
 
 def _training(about: Facts) -> None:
     st.markdown("**Trained how**")
-    st.segmented_control(
+    st.selectbox(
         "Recipe",
         list(RECIPES),
-        format_func=RECIPES.get,
-        required=True,
-        help=f"**Auto**: {scheme(about).title.lower()}, which suits this model. "
-        + " ".join(f"**{row.title}**: {row.help}" for row in SCHEMES.values())
-        + " **Edited**: everything by hand, under More.",
+        format_func=lambda name: (
+            f"By size: {SCHEMES[scheme_for(about)].title.lower()}" if name == "auto" else RECIPES[name]
+        ),
+        help=" ".join(f"**{row.title}**: {row.help}" for row in SCHEMES.values())
+        + " By size takes the one that suits this model. **Edited**: everything by hand, under More.",
         **ui.keyed("recipe"),
     )
     left, right = st.columns(2)
@@ -306,7 +302,6 @@ def put_plan(request: RepairRequest) -> None:
     """From a callback: a plan into the view, its heads apart."""
     for name, value in values_of(request).items():
         ui.put(name, value)
-    st.session_state.repair_arms_box = list(request.arms)  # the box holds its own list
 
 
 def values_of(request: RepairRequest) -> dict:

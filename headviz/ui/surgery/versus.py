@@ -137,7 +137,7 @@ def curves(first: Case, second: Case) -> None:
         same=first.request.held_out == second.request.held_out,
         provenance=f"repairs {first.digest[:12]} and {second.digest[:12]}",
     )
-    ui.chart(figure, key="versus", name="headviz-two-repairs", alt="Held-out loss of two repairs")
+    ui.chart(figure, key="two_curves", name="headviz-two-repairs", alt="Held-out loss of two repairs")
     if first.request.held_out != second.request.held_out:
         st.caption(
             "The two are judged on different held-out texts, so their levels are not to be compared, only their shapes."
@@ -165,7 +165,7 @@ def remedies(first: Case, second: Case) -> None:
     )
     ui.chart(
         figure,
-        key="versus_remedies",
+        key="two_remedies",
         name="headviz-two-repairs-loss",
         alt="Change of the report loss in two repairs",
     )

@@ -137,6 +137,10 @@ def command(file: str = "headviz-plan.json") -> str:
     return f"python -m headviz repair {file} --out report.json"
 
 
+def export_command(digest: str) -> str:
+    return f"python -m headviz export {digest[:12]} DIR"
+
+
 def slices_file(case: Case, arm: str, seed: int, point: str) -> bytes:
     """The trained slices of a run's last pass, as the repair wrote them: the file says which heads of which model, and the plan."""
     number = max(run.number for run in case.of(arm, seed))

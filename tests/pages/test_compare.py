@@ -333,6 +333,7 @@ def thresholds(**changed) -> bytes:
 
 def test_published_thresholds_give_a_sentence_and_a_wrong_file_an_error(pair, built_train, no_worker):
     app = open_page(differs="stable", texts="docstrings", lengths="64")
+    assert "no link holds it. Who opens a link to this page gives the file again" in said(app)
     upload = app.get("file_uploader")[0]
     upload.set_value(("thresholds.json", b"{]", "application/json")).run()
     assert not app.exception

@@ -24,8 +24,11 @@ def published() -> None:
     given = st.file_uploader(
         "thresholds.json",
         type=["json"],
-        help="Task → model → head type → seven thresholds, for 0, 5 … 30% of all heads: the layout of the paper's file. It is read "
-        "here and not kept.",
+        help="Task → model → head type → seven thresholds, for 0, 5 … 30% of all heads: the layout of the paper's file.",
+    )
+    st.caption(
+        "Your file is read for this visit only: it is not kept, and no link holds it. Who opens a link to this page gives the file "
+        "again."
     )
     if given is None:
         return
@@ -46,7 +49,7 @@ def shown(rows: tuple[PublishedThresholds, ...]) -> None:
         "Model",
         models,
         index=next((i for i, name in enumerate(models) if name.endswith(EXAMPLE)), 0),
-        key="published_model",
+        key="thresholds_model",
         help="As it is named in the file.",
     )
     share = right.selectbox(
@@ -54,7 +57,7 @@ def shown(rows: tuple[PublishedThresholds, ...]) -> None:
         SHARES[1:],
         index=SHARES[1:].index(AT),
         format_func=fmt.percent,
-        key="published_share",
+        key="thresholds_share",
         help="Share of all heads on all inputs that the thresholds call inactive.",
     )
     table = [_row(rows, model, metric, share) for metric in _scores(rows, model)]

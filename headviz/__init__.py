@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 _WHERE = {
     "load": "headviz.api",
     "score_heads": "headviz.api",
+    "with_slices": "headviz.api",
     "ModelRef": "headviz.types",
     "DataRef": "headviz.types",
     "ScoreRequest": "headviz.types",

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +54,17 @@ def load(
         allow_paths=True,
     )
     return load_model(ref, device=device, watch=watch or Silent())
+
+
+def with_slices(model: Loaded, *files: str | Path) -> AbstractContextManager[Loaded]:
+    """The model with the trained slices of a repair inside the `with` block; afterwards it is as it was, bit for bit.
+
+    files: what `headviz export JOB DIR --slices` wrote, first pass first
+    Raises BadInput where they belong to another model, BadData for files that are none of headviz.
+    """
+    from headviz.surgery.merge import applied
+
+    return applied(model, files)
 
 
 def score_heads(

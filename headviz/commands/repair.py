@@ -240,13 +240,16 @@ def _print_preview(request: RepairRequest, about: Facts) -> None:
 
 def _tell(args: argparse.Namespace, request: RepairRequest, report: RepairReport, digest: str) -> None:
     from headviz.surgery import verdict
+    from headviz.surgery.layouts import treat
 
     tree = verdict.report_tree(request, report) | {"job": digest}
     if args.out:
         text = json.dumps(tree, indent=1, ensure_ascii=False, allow_nan=False)
         Path(args.out).write_text(text + "\n", encoding="utf-8")
+    told = treat(request.heads, report.geometry).notes  # said before it began
     for note in report.provenance.notes if not args.quiet else ():
-        print(f"Note: {note.rstrip('.')}.", file=sys.stderr)
+        if note not in told:
+            print(f"Note: {note.rstrip('.')}.", file=sys.stderr)
     print("\n".join(_summary(tree)))
 
 

@@ -12,6 +12,7 @@ from headviz.analysis.written import PLAN_FILE
 from headviz.data import corpora
 from headviz.surgery import outcomes, verdict
 from headviz.surgery.arms import ARMS
+from headviz.surgery.layouts import treat
 from headviz.surgery.slicefile import SliceFile
 from headviz.types import RepairRequest, head_name
 
@@ -33,10 +34,11 @@ def text(files: Sequence[SliceFile], kept: Any, found: dict[str, Any], so_far: o
     parts = [
         f"{hub}# {kept.label} with {len(heads)} of its heads treated",
         f"{note(files)}. {ARMS[files[0].arm].help}",
-        f"{len(heads)} of {shape.layers * shape.heads} query heads: {', '.join(head_name(*head) for head in heads)}. Their "
-        "queries, keys, values and columns of the output projection differ from the original; everything else is the same "
-        f"to the last bit. The plan, which runs again with `python -m headviz repair {PLAN_FILE}`: [{PLAN_FILE}]({PLAN_FILE}). "
+        f"{len(heads)} of {shape.layers * shape.heads} query heads: {', '.join(head_name(*head) for head in heads)}. What is "
+        "theirs of queries, keys, values and columns of the output projection differs from the original; everything else is the "
+        f"same to the last bit. The plan, which runs again with `python -m headviz repair {PLAN_FILE}`: [{PLAN_FILE}]({PLAN_FILE}). "
         "It loads like any checkpoint: `AutoModelForCausalLM.from_pretrained(folder)`.",
+        *dict.fromkeys(note for file in files for note in treat(file.heads, shape).notes),
         "## Plan",
         _plan_table(plan),
         "## Checkpoint",
@@ -55,7 +57,7 @@ def _plan_table(plan: RepairRequest) -> str:
         ("New weights", f"{recipe.init}, {'one block a head' if recipe.joint else 'a block a projection'}"),
         (
             "Training",
-            f"AdamW, rate {recipe.rate:g}, {recipe.schedule} after {recipe.warmup} steps of warm-up, weight decay "
+            f"AdamW, rate {recipe.rate:g}, {recipe.schedule} after {min(recipe.warmup, plan.steps // 4)} steps of warm-up, weight decay "
             f"{recipe.weight_decay:g}, clip {recipe.clip:g}, {recipe.accumulate} × {recipe.batch} windows a step, "
             f"{plan.steps:,} steps{passes}, masters in {recipe.master}",
         ),

@@ -17,11 +17,6 @@ def logits(model: nn.Module, hidden: Tensor) -> Tensor:
     return found if cap is None else torch.tanh(found / cap) * cap
 
 
-def rows_at_once(model: nn.Module) -> int:
-    """How many hidden states go through the LM head together."""
-    return max(1, _ELEMENTS // model.get_output_embeddings().weight.shape[0])
-
-
 def logprobs(model: nn.Module, hidden: Tensor, targets: Tensor, which: Tensor | None = None) -> Tensor:
     """(K,) log-probability, in nats, of token targets[i] after hidden state which[i].
 
@@ -31,7 +26,7 @@ def logprobs(model: nn.Module, hidden: Tensor, targets: Tensor, which: Tensor | 
     if which is None:
         which = torch.arange(R, device=hidden.device)
     found = []
-    chunk = rows_at_once(model)
+    chunk = max(1, _ELEMENTS // model.get_output_embeddings().weight.shape[0])
     bounds = torch.searchsorted(which.contiguous(), torch.arange(0, R + chunk, chunk, device=which.device))
     for number, start in enumerate(range(0, R, chunk)):
         mine = slice(int(bounds[number]), int(bounds[number + 1]))

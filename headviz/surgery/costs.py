@@ -10,7 +10,7 @@ _KEPT = (
     32  # float32 vectors of model size that a layer keeps of each token for the way back: 13 to 32, by family
 )
 _REDONE = 2  # the same with checkpointing
-_HEAD = 3 * (1 << 26)  # logits of some tokens, and two more of their kind
+_HEAD = 3 * (1 << 27)  # logits of 128 tokens with a vocabulary of 250,000, and two more of their kind
 _MOMENTS = 2  # AdamW's
 
 

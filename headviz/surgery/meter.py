@@ -96,6 +96,7 @@ def _full(error: OSError | SafetensorError) -> bool:
 
 
 def _write(path: Path, data: bytes | Callable[[Path], None]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     for left in path.parent.glob(f".{path.name}.*"):
         left.unlink(missing_ok=True)  # of a process that was killed: one run is only ever in one process
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")

@@ -173,12 +173,10 @@ def ended(run: Path) -> str:
 
 def write_stock(place: Path, stock: RepairStock, meter: Meter) -> None:
     arrays = {field.name: np.asarray(getattr(stock, field.name)) for field in fields(stock)}
-    place.mkdir(parents=True, exist_ok=True)
     write_whole(place / _STOCK, _packed(arrays), meter)
 
 
 def begin_run(run: Path, arm: str, seed: int, number: int, heads: Heads, meter: Meter) -> None:
-    run.mkdir(parents=True, exist_ok=True)
     tree = {"arm": arm, "seed": seed, "number": number, "heads": [list(head) for head in heads]}
     write_whole(run / _RUN, json.dumps(tree).encode(), meter)
 

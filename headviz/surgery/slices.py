@@ -6,8 +6,10 @@
 
 The frozen projection is called, and the treated rows of what it gives are replaced by `linear(x, rows)`; W_O is called on
 its input with the treated heads zero, and `linear(heads, columns)` is added. So the frozen matrices need no gradient and
-no optimiser state and cannot change, and they may be quantised: they are only called. Slices may lie on slices (a second
-pass). Afterwards the model is what it was, module for module and bit for bit, also after an exception.
+no optimiser state and cannot change, and they may be quantised: they are only called. Where a plain matrix is trained
+beside, the way there and back leaves out the rows and columns that are replaced; measuring always calls the layer, so that
+untouched heads are the stock model's to the last bit. Slices may lie on slices (a second pass). Afterwards the model is
+what it was, module for module and bit for bit, also after an exception.
 
 Letters: R treated rows, C treated columns, M model size, D head size.
 """
@@ -21,59 +23,14 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
 from headviz.models.architectures import FAMILIES, family_of
 from headviz.models.attention import attention_modules
+from headviz.surgery.beside import SlicedOutput, SlicedProjection, columns_of, rows_of
 from headviz.surgery.layouts import Block, Treated, Treatment
 from headviz.types import Recipe
 
 State = dict[str, Tensor]
-
-
-class SlicedProjection(nn.Module):
-    """A frozen projection with some of its rows trained. rows (R, M), bias (R,) or None, index (R,) which rows they are."""
-
-    def __init__(self, frozen: nn.Module, index: Tensor, rows: Tensor, bias: Tensor | None) -> None:
-        super().__init__()
-        self.frozen = frozen
-        self.rows = nn.Parameter(rows.contiguous())
-        self.bias = None if bias is None else nn.Parameter(bias)
-        self.register_buffer("index", index, persistent=False)
-        self.train(frozen.training)
-
-    @property
-    def weight(self) -> Tensor:
-        """The frozen weight, for who asks for its dtype and device."""
-        return self.frozen.weight
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(…, M) → (…, all rows)."""
-        whole = self.frozen(x)
-        bias = None if self.bias is None else self.bias.to(x.dtype)
-        return whole.index_copy(-1, self.index, linear(x, self.rows.to(x.dtype), bias).to(whole.dtype))
-
-
-class SlicedOutput(nn.Module):
-    """A frozen W_O with some heads' columns trained. columns (M, C), index (C,) which columns they are."""
-
-    def __init__(self, frozen: nn.Module, index: Tensor, columns: Tensor) -> None:
-        super().__init__()
-        self.frozen = frozen
-        self.columns = nn.Parameter(columns.contiguous())
-        self.register_buffer("index", index, persistent=False)
-        self.train(frozen.training)
-
-    @property
-    def weight(self) -> Tensor:
-        """The frozen weight, for who asks for its dtype and device."""
-        return self.frozen.weight
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(…, H·D) head outputs → (…, M)."""
-        mine = x.index_select(-1, self.index)  # (…, C)
-        rest = self.frozen(x.index_fill(-1, self.index, 0))
-        return rest + linear(mine, self.columns.to(x.dtype)).to(rest.dtype)
 
 
 class Slices:
@@ -223,65 +180,12 @@ def _parts(
         index = index.to(frozen.weight.device)
         if name == output:
             width = treatment.geometry.heads * treatment.geometry.head_dim
-            found[name] = SlicedOutput(frozen, index, _columns(frozen, index, width, dtype))
+            found[name] = SlicedOutput(frozen, index, columns_of(frozen, index, width, dtype))
         else:
             found[name] = SlicedProjection(
-                frozen, index, *_rows(frozen, index, treatment.geometry.hidden, dtype)
+                frozen, index, *rows_of(frozen, index, treatment.geometry.hidden, dtype)
             )
     return found
-
-
-@torch.no_grad()
-def _rows(module: nn.Module, index: Tensor, M: int, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
-    """Copies of some rows of a projection, (R, M), and of their biases, in `dtype`, whatever kind of module it is."""
-    if isinstance(module, SlicedProjection):
-        rows, bias = _rows(module.frozen, index, M, dtype)
-        mine, theirs = (index[:, None] == module.index).nonzero(as_tuple=True)
-        rows[mine] = module.rows[theirs].to(rows)
-        if bias is not None:
-            bias[mine] = module.bias[theirs].to(bias)
-        return rows, bias
-    if (matrix := _plain_matrix(module)) is not None:
-        bias = getattr(module, "bias", None)
-        return matrix[index].to(dtype), None if bias is None else bias[index].to(dtype)
-    units, zero = _units(module, M)
-    whole, bias = module(units), module(zero)[0]
-    rows = (whole - bias).T[index].to(dtype)
-    return rows, None if getattr(module, "bias", None) is None else bias[index].to(dtype)
-
-
-@torch.no_grad()
-def _columns(module: nn.Module, index: Tensor, width: int, dtype: torch.dtype) -> Tensor:
-    """A copy of some columns of W_O, (M, C), in `dtype`."""
-    if isinstance(module, SlicedOutput):
-        columns = _columns(module.frozen, index, width, dtype)
-        mine, theirs = (index[:, None] == module.index).nonzero(as_tuple=True)
-        columns[:, mine] = module.columns[:, theirs].to(columns)
-        return columns
-    if (matrix := _plain_matrix(module)) is not None:
-        return matrix[:, index].to(dtype)
-    units, zero = _units(module, width)
-    return (module(units[index]) - module(zero)).T.to(dtype).contiguous()
-
-
-def _plain_matrix(module: nn.Module) -> Tensor | None:
-    """(out, in) the weight of a Linear or a Conv1D that holds it as it is; None for a quantised layer."""
-    from transformers.pytorch_utils import Conv1D
-
-    weight = module.weight
-    if not weight.is_floating_point() or weight.is_meta:
-        return None
-    if isinstance(module, Conv1D):
-        return weight.T
-    return weight if isinstance(module, nn.Linear) else None
-
-
-def _units(module: nn.Module, width: int) -> tuple[Tensor, Tensor]:
-    """Unit vectors, (width, width), and a zero vector: what a layer makes of them is its matrix, however it is stored."""
-    weight = module.weight
-    dtype = weight.dtype if weight.is_floating_point() else torch.float32
-    units = torch.eye(width, device=weight.device, dtype=dtype)
-    return units, torch.zeros_like(units[:1])
 
 
 def _seed(seed: int, number: int, layer: int, block: Block) -> int:

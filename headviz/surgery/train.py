@@ -24,10 +24,13 @@ from torch.utils.checkpoint import checkpoint
 from headviz.analysis.scoring import batch_of
 from headviz.data.inputs import Inputs
 from headviz.models.attention import Probe, probe
-from headviz.models.head import logprobs, rows_at_once
+from headviz.models.head import logits
 from headviz.surgery.meter import Meter
 from headviz.surgery.slices import Slices
 from headviz.types import Recipe
+
+
+_LOGITS, _FEWEST = 1 << 22, 128  # logits held at once; but fewer rows than that read the LM head too often
 
 
 class NotFiniteError(ArithmeticError):
@@ -138,14 +141,15 @@ class Trainer:
         # back to the hidden states first, some rows at a time, so that (B, T, V) never exists
         way_back = torch.zeros_like(hidden)
         total = hidden.new_zeros((), dtype=torch.float64)
-        some = rows_at_once(self.loaded.model)
+        some = _rows_at_once(self.loaded.model)
         for row, n in enumerate(lengths.tolist()):
             for start in range(0, n - 1, some):
                 meter.check()
                 rows = slice(start, min(start + some, n - 1))
                 part = hidden[row, rows].detach().requires_grad_()
                 targets = ids[row, rows.start + 1 : rows.stop + 1]
-                loss = -logprobs(self.loaded.model, part, targets).sum() / predicted
+                scores = logits(self.loaded.model, part)  # (rows, V)
+                loss = nn.functional.cross_entropy(scores, targets, reduction="sum") / predicted
                 loss.backward()
                 way_back[row, rows] = part.grad
                 total += loss.detach().double()
@@ -174,6 +178,11 @@ class Trainer:
                     "exp_avg": state[f"first.{name}"].to(parameter),
                     "exp_avg_sq": state[f"second.{name}"].to(parameter),
                 }
+
+
+def _rows_at_once(model: nn.Module) -> int:
+    """How many hidden states go through the LM head together on the way back."""
+    return max(_FEWEST, _LOGITS // model.get_output_embeddings().weight.shape[0])
 
 
 @contextmanager

@@ -16,6 +16,7 @@ BENCHES = {
     "sets": "tests.bench.sets",  # several head sets in one pass against one after another
     "alibi": "tests.bench.alibi",  # distance of bf16 ALiBi attention from float64, ours and the stock one
     "checkpoint": "tests.bench.checkpoint",  # tokens a second of a smaller checkpoint against its model
+    "surgery": "tests.bench.surgery",  # steps on slices against whole matrices with a gradient mask
     "ui": "tests.bench.ui",  # from start to page, to the first map, to the second visit
     "paper": "tests.bench.paper",  # what a fifth of the heads costs, by score; about twenty minutes
 }

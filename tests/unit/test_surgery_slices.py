@@ -10,8 +10,9 @@ from torch import nn
 from headviz.models import gate
 from headviz.models.architectures import FAMILIES, family_of, geometry
 from headviz.models.attention import attention_modules, probe
+from headviz.surgery.beside import SlicedOutput, SlicedProjection
 from headviz.surgery.layouts import treat
-from headviz.surgery.slices import SlicedOutput, SlicedProjection, drawn, frozen_hash, sliced, written
+from headviz.surgery.slices import drawn, frozen_hash, sliced, written
 from headviz.types import Recipe
 from tests.tiny import CASES, build, tokens
 
@@ -270,3 +271,27 @@ def test_a_quantised_layer_is_called_and_not_read():
             assert torch.allclose(tensor, plain[name], atol=1e-6), name
         assert torch.allclose(logits(model, ids), before, atol=1e-5)
         assert isinstance(module.query_key_value, SlicedProjection)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_training_leaves_out_what_is_replaced_and_gets_the_same(case, monkeypatch):
+    """Outputs and gradients with the layer cut into pieces, and with the layer called whole."""
+    found = []
+    for pieces in (24, 0):
+        monkeypatch.setattr("headviz.surgery.beside._PIECES", pieces)
+        model = build(case, torch.float64)
+        ids, _ = tokens([12, 12])
+        with sliced(
+            model, treat((*group_of(model), (1, 1), (1, 3 % shape_of(model).heads)), shape_of(model))
+        ) as slices:
+            shake(slices)
+            with probe(model, want=()) as watching:
+                hidden = watching.hidden(ids)
+            hidden.square().mean().backward()
+            grads = {name: parameter.grad for name, parameter in slices.named().items()}
+            found.append((hidden.detach(), grads))
+            cut = [module._stretches for module in model.modules() if isinstance(module, SlicedOutput)]
+            assert all((one is None) == (pieces == 0) for one in cut)
+    assert torch.allclose(found[0][0], found[1][0], rtol=1e-10, atol=1e-12)
+    for name, grad in found[0][1].items():
+        assert torch.allclose(grad, found[1][1][name], rtol=1e-9, atol=1e-14), name

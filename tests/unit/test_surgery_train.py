@@ -238,7 +238,8 @@ def test_nothing_is_kept_below_the_first_treated_layer(case):
 
 
 def test_all_logits_never_exist_at_once(monkeypatch):
-    monkeypatch.setattr("headviz.models.head._ELEMENTS", 61 * 4)  # four tokens at a time
+    monkeypatch.setattr("headviz.surgery.train._LOGITS", 61 * 4)  # four tokens at a time
+    monkeypatch.setattr("headviz.surgery.train._FEWEST", 1)
     model = build("bloom", torch.float64)
     loaded, most = loaded_of(model), []
     head = model.get_output_embeddings()

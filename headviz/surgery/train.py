@@ -29,7 +29,6 @@ from headviz.surgery.meter import Meter
 from headviz.surgery.slices import Slices
 from headviz.types import Recipe
 
-
 _LOGITS, _FEWEST = 1 << 22, 128  # logits held at once; but fewer rows than that read the LM head too often
 
 

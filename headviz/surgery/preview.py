@@ -41,7 +41,7 @@ class Preview:
     memory:         beside the model: slices, gradients, the optimiser, and what is kept for the way back
     optimiser, optimiser_whole: bytes of the trained numbers, their gradients and AdamW's moments; and what the same would be
                     for whole matrices
-    disk, disk_free, memory_free: on this machine
+    memory_free:    of main memory, which a GPU does not use; disk, disk_free: with HEADVIZ_HOME
     seconds:        None before a speed was measured
     """
 
@@ -98,29 +98,30 @@ def preview(request: RepairRequest, about: Facts, settings: Settings, speed: flo
 def windows_there(ref: DataRef, settings: Settings) -> int | None:
     """About how many windows a text has, from the characters of its documents; None for a text that is not here or has changed.
 
-    Of single items (questions) each is one; of other documents each gives as many full windows as it has.
+    A document gives as many full windows as it has; one of a text of one's own at least a short one.
     """
     row = CORPORA.get(ref.corpus)
-    if row is None or row.source == "hub":
+    sizes = (
+        None if row is None or row.source == "hub" else _sizes(ref.corpus, ref.revision, ref.part, settings)
+    )
+    if sizes is None:
         return None
-    return _windows(ref.corpus, ref.revision, ref.part, ref.tokens, settings)
+    least = 1 if ref.corpus == "own" else 0
+    return max(1, sum(max(least, size // (CHARACTERS * ref.tokens)) for size in sizes))
 
 
-@lru_cache(maxsize=64)
-def _windows(corpus: str, revision: str, part: str, tokens: int, settings: Settings) -> int | None:
-    own = corpus == "own"
+@lru_cache(maxsize=16)
+def _sizes(corpus: str, revision: str, part: str, settings: Settings) -> tuple[int, ...] | None:
+    """Characters of every document: read once, for a page asks at every click."""
     try:
         text = (
             own_text.load(revision, settings)
-            if own
+            if corpus == "own"
             else already_built(settings.home / "corpora", f"{corpus}-{part}", revision)
         )
     except BadData:
         return None
-    if text is None:
-        return None
-    least = 1 if own else 0  # own text gives its short pieces too
-    return sum(max(least, len(document.text) // (CHARACTERS * tokens)) for document in text.documents) or 1
+    return None if text is None else tuple(len(document.text) for document in text.documents)
 
 
 def measured_speed(runs: Iterable[RepairRun]) -> float | None:
@@ -174,7 +175,8 @@ def warnings(request: RepairRequest, about: Facts, settings: Settings) -> tuple[
             "weights, and both losses are reported."
         )
     need = seen.memory + (seen.model or 0)
-    if need > seen.memory_free and request.model.quantization == "none":
+    on_processor = settings.device == "cpu" or not machine.gpus()
+    if on_processor and need > seen.memory_free:
         notes.append(
             f"It needs about {need / 1e9:.1f} GB of memory with the model, and {seen.memory_free / 1e9:.1f} GB are free. Train "
             "shorter or fewer windows at once, or recompute activations (checkpointing)."

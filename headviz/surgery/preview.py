@@ -101,27 +101,26 @@ def windows_there(ref: DataRef, settings: Settings) -> int | None:
     A document gives as many full windows as it has; one of a text of one's own at least a short one.
     """
     row = CORPORA.get(ref.corpus)
-    sizes = (
-        None if row is None or row.source == "hub" else _sizes(ref.corpus, ref.revision, ref.part, settings)
-    )
-    if sizes is None:
+    if row is None or row.source == "hub":
+        return None
+    try:
+        sizes = _sizes(ref.corpus, ref.revision, ref.part, settings)
+    except BadData:
         return None
     least = 1 if ref.corpus == "own" else 0
     return max(1, sum(max(least, size // (CHARACTERS * ref.tokens)) for size in sizes))
 
 
 @lru_cache(maxsize=16)
-def _sizes(corpus: str, revision: str, part: str, settings: Settings) -> tuple[int, ...] | None:
-    """Characters of every document: read once, for a page asks at every click."""
-    try:
-        text = (
-            own_text.load(revision, settings)
-            if corpus == "own"
-            else already_built(settings.home / "corpora", f"{corpus}-{part}", revision)
-        )
-    except BadData:
-        return None
-    return None if text is None else tuple(len(document.text) for document in text.documents)
+def _sizes(corpus: str, revision: str, part: str, settings: Settings) -> tuple[int, ...]:
+    """Characters of every document, read once, for a page asks at every click. Raises BadData, which is not remembered."""
+    if corpus == "own":
+        text = own_text.load(revision, settings)
+    else:
+        text = already_built(settings.home / "corpora", f"{corpus}-{part}", revision)
+    if text is None:
+        raise BadData(f"{corpus} was not built on this machine yet.")
+    return tuple(len(document.text) for document in text.documents)
 
 
 def measured_speed(runs: Iterable[RepairRun]) -> float | None:

@@ -83,7 +83,8 @@ def _ticks(top: float) -> list[float]:
 
 
 def _labels(figure, known: Sequence[Stability], rows, colours, theme: str, width: int) -> None:
-    """A name beside each point, where none of the names and points before it is, as far as there is room."""
+    """A name beside each point, where none of the names and points before it is, as far as there is room: never over the axis
+    at the left."""
     low, high = figure.layout.xaxis.range
     across, up = (width - 84) / (high - low), 326 / 1.04  # px
     at = [(math.log10(one.ratio) * across, one.mean_jaccard * up) for one in known]
@@ -93,13 +94,14 @@ def _labels(figure, known: Sequence[Stability], rows, colours, theme: str, width
         (x, y), long = at[i], 7 * len(name)
         boxes = [
             (side, shift, x + 8 if side == "left" else x - 8 - long, y + shift)
-            for shift in (0, 13, -13, 26, -26, 39, -39)
+            for shift in sorted(range(-78, 79, 6), key=abs)
             for side in ("left", "right")
         ]
         free = [
             box
             for box in boxes
-            if box[2] + long < across * high + 20
+            if across * low <= box[2]
+            and box[2] + long < across * high + 20
             and not any(
                 box[2] < b and box[2] + long > a and box[3] - 7 < d and box[3] + 7 > c for a, b, c, d in taken
             )

@@ -1,7 +1,9 @@
 """The figures of the compare page: what they draw is what was computed, and what is not known is said or left out."""
 
 import dataclasses
+import itertools
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from headviz.charts.cells import HOME
 from headviz.charts.delta import delta_map
 from headviz.charts.distances import PALE, against_yardstick, distance_matrix, layer_distances
 from headviz.charts.movers import movers_chart, told
+from headviz.charts.stable import stability_chart
 from tests.fakes import fake_geometry
 
 ROW = METRICS["ahon_ln"]
@@ -31,7 +34,9 @@ def words(figure, name="") -> list[str]:
 def changes(change, p=None, reach=0.05) -> HeadChanges:
     change = np.array(change, float)
     p = np.full(change.shape, NAN) if p is None else np.array(p, float)
-    return HeadChanges(change=change, low=change - reach, high=change + reach, p_holm=p, how="paired", method="t")
+    return HeadChanges(
+        change=change, low=change - reach, high=change + reach, p_holm=p, how="paired", method="t"
+    )
 
 
 def distance(scaled, low=NAN, high=NAN, spread=0.5) -> Distance:
@@ -215,3 +220,47 @@ def test_every_figure_fits_the_width_it_is_told():
     ):
         (told_,) = words(figure, "provenance")
         assert max(map(len, told_.split("<br>"))) <= frame.fitting(HOME // 2)
+
+
+# ------------------------------------------------------------------------------------------------------- stability
+
+
+def test_no_name_of_a_score_lies_over_the_axis_nor_over_another():
+    """Twelve scores whose thresholds hardly move: all points are at the left end, and close together."""
+    names = (
+        "awft",
+        "aeqd",
+        "ftvvn",
+        "avvn",
+        "lthon",
+        "ahon",
+        "awft_ln",
+        "aeqd_ln",
+        "ftvvn_ln",
+        "avvn_ln",
+        "lthon_ln",
+        "ahon_ln",
+    )
+    ratios = (1.43, 1.84, 1.05, 1.05, 1.12, 1.17, 1.03, 1.05, 1.01, 1.01, 1.13, 1.02)
+    overlaps = (0.572, 0.563, 1.0, 0.849, 0.719, 0.758, 0.483, 0.626, 0.821, 0.733, 0.484, 0.562)
+    found = [
+        SimpleNamespace(
+            metric=name, ratio=ratio, mean_jaccard=overlap, least_jaccard=overlap - 0.1, chance=0.11, count=54,
+            thresholds={"a": 1.0, "b": ratio},
+        )
+        for name, ratio, overlap in zip(names, ratios, overlaps, strict=True)
+    ]  # fmt: skip
+    width = 340
+    figure = stability_chart(found, METRICS, width=width)
+    low, high = figure.layout.xaxis.range
+    across, up = (width - 84) / (high - low), 326 / 1.04
+    boxes = {}
+    for note in figure.layout.annotations:
+        if note.name == "score":
+            long = 7 * len(note.text)
+            left = note.x * across + note.xshift - (0 if note.xanchor == "left" else long)
+            boxes[note.text] = (left, left + long, note.y * up + note.yshift)
+    assert len(boxes) == 12
+    assert min(left for left, _, _ in boxes.values()) >= across * low, "the axis and its numbers stay free"
+    for (one, a), (other, b) in itertools.combinations(boxes.items(), 2):
+        assert a[1] <= b[0] or b[1] <= a[0] or abs(a[2] - b[2]) >= 13, (one, other)

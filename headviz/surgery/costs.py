@@ -40,7 +40,7 @@ def memory(request: RepairRequest, geometry: Geometry, bias: bool) -> int:
 def disk(request: RepairRequest, geometry: Geometry, bias: bool) -> int:
     """Bytes that the repair's folder takes at its largest: two sets of slices a run, one with moments in the making."""
     total = largest = 0
-    for name in request.arms:
+    for name in _treating(request):
         treatment = treat(heads_of(request, name), geometry)
         size = trained_numbers(treatment, bias) * item_size(request)
         passes = request.passes if arm(name).again else 1
@@ -50,4 +50,9 @@ def disk(request: RepairRequest, geometry: Geometry, bias: bool) -> int:
 
 
 def _treatments(request: RepairRequest, geometry: Geometry) -> list[Treatment]:
-    return [treat(heads_of(request, name), geometry) for name in request.arms]
+    return [treat(heads_of(request, name), geometry) for name in _treating(request)]
+
+
+def _treating(request: RepairRequest) -> list[str]:
+    """Arms that have heads: a plan in the making may lack its healthy ones."""
+    return [name for name in request.arms if heads_of(request, name)]

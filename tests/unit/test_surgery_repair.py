@@ -255,13 +255,14 @@ def test_a_bf16_model_trains_with_float32_masters(tmp_path):
 
 def test_patience_ends_a_run(tmp_path):
     bench = Bench(tmp_path)
-    recipe = Recipe(rate=0.5, batch=2, accumulate=1, warmup=0, clip=0)  # far too much
-    report = run_repair(
-        bench.plan(arms=("no-reinit",), seeds=(0,), recipe=recipe, patience=2, steps=40), bench
-    )
+    request = bench.plan(
+        arms=("no-reinit",), seeds=(0,), patience=3, steps=160
+    )  # twelve windows, read many times
+    report = run_repair(request, bench)
     (run,) = report.runs
     assert run.ended == "patience"
-    assert run.step[-1] == run.best + 8
+    assert run.step[-1] == run.best + 3 * request.every < 160
+    assert not np.array_equal(run.report_best, run.report_last)
     assert report.tests == ()
 
 

@@ -63,7 +63,7 @@ def keep_selection_across_rules(table: ScoreTable) -> None:
 
 
 def controls(table: ScoreTable) -> None:
-    score, how, slider, shows = st.columns([2.7, 2, 3, 2.7], vertical_alignment="top")
+    score, how, slider, shows = st.columns([2.1, 3, 2.8, 2.6], vertical_alignment="top")
     score.selectbox(
         "Score",
         list(table.metrics),

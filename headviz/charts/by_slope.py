@@ -187,10 +187,7 @@ def _key(
         for level in levels
     )
     if published:
-        layers += (
-            f"   <span style='color:{p.muted}'>├┤</span> bands as published, from the top: "
-            + ", ".join(escape(one.name.removeprefix("BLOOM ")) for one in published)
-        )
+        layers += f"   <span style='color:{p.muted}'>├┤</span> BLOOM’s bands, published"
     font = {"size": 13, "color": p.text}
     frame.label(figure, models, theme, yshift=44, xshift=-46, name="key", font=font)
     frame.label(figure, layers, theme, yshift=25, xshift=-46, name="layers")

@@ -11,7 +11,7 @@ from headviz.jobs import local
 from headviz.jobs.kinds import job_digest
 from headviz.reopen import of_request, page_of
 from headviz.settings import settings
-from headviz.surgery import progress
+from headviz.surgery import outcomes, progress
 from headviz.surgery.about import Facts
 from headviz.surgery.meter import Meter
 from headviz.types import (
@@ -446,6 +446,18 @@ def test_a_failed_repair_says_why(home, no_worker):
     app = in_app(stage="watch", operation=digest)
     assert not app.exception
     assert "The loss is not finite at step 7." in said(app)
+    assert "Resume" in [button.label for button in app.button]
+
+
+def test_a_plan_that_can_never_run_is_to_be_cloned_and_not_resumed(home, no_worker):
+    digest = local.ask(asked(), "test").digest
+    attempt = local.jobs()._named(digest).claim()
+    attempt.finish("failed", error="BadInput", message="A document is in both texts.")
+    attempt.release()
+    app = in_app(stage="watch", operation=digest)
+    assert "Resuming would end the same" in said(app)
+    assert "Resume" not in [button.label for button in app.button]
+    assert "Clone and edit" in [button.label for button in app.button]
 
 
 def test_a_repair_that_is_not_there_gets_a_sentence(home, no_worker):
@@ -547,6 +559,15 @@ def test_curves_as_csv_are_a_row_an_evaluated_step(home, no_worker):
         "NaN is an empty cell"
     )
     assert int(first["healthy"]) + int(first["sink"]) + int(first["dead"]) + int(first["low_entropy"]) == 28
+
+
+def test_heads_as_csv_say_of_which_run_they_are(home, no_worker):
+    case = work.case_of(finished(asked())[0])
+    changes = outcomes.head_changes(case, case.request)
+    lines = take.heads_csv(case, changes, "Repair, best step").splitlines()
+    assert lines[0].startswith("# Repair, best step · smollm2@")
+    assert len(lines) == 2 + 28
+    assert lines[2].startswith("L01.H09,sink → healthy,")
 
 
 def test_the_figure_for_print_is_one_pdf_with_its_provenance(home, no_worker):

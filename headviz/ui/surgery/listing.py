@@ -6,6 +6,7 @@ import streamlit as st
 
 from headviz import ui
 from headviz.charts.fmt import duration
+from headviz.errors import BY_NAME, BadInput, HeadvizError
 from headviz.jobs import local
 from headviz.jobs.folder import ENDED
 from headviz.jobs.view import JobView
@@ -141,18 +142,21 @@ def state(case: Case) -> None:
             st.error(job.error or "The repair failed.", icon=":material/error:")
         else:
             st.info("This repair was cancelled. What it reached is kept.", icon=":material/cancel:")
-        _buttons(case, resume=True)
+        hopeless = issubclass(BY_NAME.get(job.error_type or "", HeadvizError), BadInput)
+        if hopeless:
+            st.caption("Resuming would end the same: clone the plan, mend it, and launch that.")
+        _buttons(case, resume=not hopeless, log=True)
         return
-    _buttons(case, resume=False)
+    _buttons(case, resume=False, log=False)
 
 
-def _buttons(case: Case, *, resume: bool) -> None:
+def _buttons(case: Case, *, resume: bool, log: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         if resume and st.button(
             "Resume",
             type="primary",
             icon=":material/play_arrow:",
-            help="Goes on from the last evaluated step, as if it had never stopped. Of a plan that failed, mend the reason first.",
+            help="Goes on from the last evaluated step, as if it had never stopped. Where it failed, mend the reason first: room on the disk, say.",
         ):
             local.retry(case.digest, ui.holder())
             st.rerun()
@@ -165,7 +169,7 @@ def _buttons(case: Case, *, resume: bool) -> None:
         )
         if (
             case.job is not None
-            and resume
+            and log
             and st.toggle("Log", key=f"log_{case.digest}", help="The end of what it wrote while it ran.")
         ):
             st.code(local.log_tail(case.digest) or "The log is empty.", language=None, height=240)

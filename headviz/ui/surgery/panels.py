@@ -150,7 +150,8 @@ def elsewhere(case: Case) -> None:
         "Total attention on the first token of treated and of untouched heads",
     )
     st.caption(
-        "Where the left one falls and the right one rises, the sinks have moved. The dashed line is the model before surgery."
+        "Where the left one falls and the right one rises, the sinks have moved. The dashed line is the model before surgery; as many "
+        f"heads without preference for content would have {fmt.number(random_total(case, inside))} on the left."
         + (
             " Healthy heads are an arm with other treated heads, so its dashed line lies elsewhere."
             if "healthy" in case.arms
@@ -171,6 +172,11 @@ def elsewhere(case: Case) -> None:
         "halves of the text, so below it there is nothing to see. Right: the length of what a treated head adds to the stream. It is "
         "0 right after surgery, when a head looks awake and says nothing."
     )
+
+
+def random_total(case: Case, mask: np.ndarray) -> float:
+    """What the heads of a mask (L, H) would have on the first token in all from their slopes alone."""
+    return float(np.broadcast_to(case.stock.null_mass, mask.shape)[mask].sum(dtype=np.float64))
 
 
 def drift(case: Case, run: RepairRun) -> np.ndarray:

@@ -15,7 +15,7 @@ from headviz.settings import settings
 from headviz.surgery import outcomes, progress
 from headviz.surgery.planfile import write_plan
 from headviz.surgery.verdict import report_tree
-from headviz.ui.surgery import film, words, work
+from headviz.ui.surgery import after, film, words, work
 from headviz.ui.surgery.case import Case
 
 
@@ -48,6 +48,17 @@ def panel(case: Case) -> None:
         width="stretch",
         disabled=not case.runs,
         help="A row an evaluated step of every run: losses, rate, gradient norm, heads in each class among the treated ones, total mass.",
+    )
+    changes, told = after.changes_of(case)
+    middle.download_button(
+        "Heads before and after (CSV)",
+        lambda: heads_csv(case, changes, told),
+        file_name=f"headviz-repair-heads-{case.digest[:8]}.csv",
+        mime="text/csv",
+        on_click="ignore",
+        width="stretch",
+        disabled=not changes,
+        help="A row a treated head: class, attention on the first token, entropy, norms before and after W_O, and what it is worth alone.",
     )
     middle.download_button(
         "Plan (JSON)",
@@ -120,6 +131,18 @@ def curves_csv(case: Case) -> str:
                     int(step == run.best),
                 ]
             )
+    return out.getvalue()
+
+
+def heads_csv(case: Case, changes, told: str) -> str:
+    """The rows of the table of heads; the first line is the provenance."""
+    rows, out = after.rows(case, changes), io.StringIO()
+    out.write(f"# {told} · {words.note(case)}\n")
+    writer = csv.DictWriter(
+        out, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n"
+    )
+    writer.writeheader()
+    writer.writerows(rows)
     return out.getvalue()
 
 

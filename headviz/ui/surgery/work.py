@@ -17,7 +17,7 @@ from headviz.surgery.plan import Facts
 from headviz.types import Bands, ModelRef, RepairReport, RepairRequest, build
 from headviz.ui.surgery.case import Case
 
-OPERATIONS = 1e10  # a second and thread
+OPERATIONS = 5e10  # a second and thread
 
 
 def repairs() -> list[JobView]:

@@ -6,7 +6,7 @@ a kill must come to the very numbers of one that was not disturbed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -81,8 +81,8 @@ def losses_without(loaded: Any, inputs: Inputs, heads: Heads, watch: Watch) -> t
     return plain, without
 
 
-def _batches(loaded: Any, inputs: Inputs) -> Iterator[np.ndarray]:
-    return iter(batches(inputs.lengths, loaded.geometry, str(loaded.device), _ROOM))
+def _batches(loaded: Any, inputs: Inputs) -> list[np.ndarray]:
+    return batches(inputs.lengths, loaded.geometry, str(loaded.device), _ROOM)
 
 
 def _batch_losses(

@@ -20,7 +20,6 @@ from __future__ import annotations
 import json
 import logging
 import math
-import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -99,11 +98,6 @@ def so_far(settings: Settings, digest: str, request: RepairRequest) -> SoFar:
                 if not found.ended and running is None:
                     running = (arm, seed, number, int(found.step[-1]))
     return SoFar(stock=read_stock(place), runs=tuple(runs), running=running)
-
-
-def remove(settings: Settings, digest: str) -> None:
-    """Forget a repair: curves, checkpoints and all."""
-    shutil.rmtree(folder(settings, digest), ignore_errors=True)
 
 
 # --------------------------------------------------------------------------------------------------------- reading

@@ -67,28 +67,28 @@ def run_repair(request: RepairRequest, resources: Any) -> RepairReport:
         place = progress.folder(resources.settings, digest(request, METHOD_VERSIONS[request.kind]))
         _room(request, loaded, place)
         meter.say("reading every frozen number")
-        before = frozen_hash(loaded.model)
+        before = frozen_hash(loaded.model, meter)
         work = Work(request=request, loaded=loaded, texts=texts, place=place, meter=meter)
         stock = measured(work)
         runs = _runs(work)
         tests = _tests(work, runs) if "repair" in request.arms else ()
         meter.say("reading every frozen number again")
-        after = frozen_hash(loaded.model)
-    treatment = treat(heads_of(request, _first_arm(request)), loaded.geometry)
-    bias = has_bias(loaded.model.config)
-    return RepairReport(
-        stock=stock,
-        runs=runs,
-        tests=tests,
-        frozen_before=before,
-        frozen_after=after,
-        trained=trained_numbers(treatment, bias),
-        whole=whole_numbers(treatment, bias),
-        shared_text=texts.shared,
-        files=_files(place, runs, resources),
-        geometry=loaded.geometry,
-        provenance=provenance(request, loaded, started, (*treatment.notes, *texts.notes)),
-    )
+        after = frozen_hash(loaded.model, meter)
+        treatment = treat(heads_of(request, _first_arm(request)), loaded.geometry)
+        bias = has_bias(loaded.model.config)
+        return RepairReport(
+            stock=stock,
+            runs=runs,
+            tests=tests,
+            frozen_before=before,
+            frozen_after=after,
+            trained=trained_numbers(treatment, bias),
+            whole=whole_numbers(treatment, bias),
+            shared_text=texts.shared,
+            files=_files(place, runs, resources),
+            geometry=loaded.geometry,
+            provenance=provenance(request, loaded, started, (*treatment.notes, *texts.notes)),
+        )
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from headviz.models.architectures import FAMILIES, family_of
 from headviz.models.attention import attention_modules
 from headviz.surgery.beside import SlicedOutput, SlicedProjection, columns_of, rows_of
 from headviz.surgery.layouts import Block, Treated, Treatment
-from headviz.types import Recipe
+from headviz.types import Recipe, Silent, Watch
 
 State = dict[str, Tensor]
 
@@ -193,10 +193,11 @@ def _seed(seed: int, number: int, layer: int, block: Block) -> int:
     return int.from_bytes(hashlib.sha256(words.encode()).digest()[:7], "big")
 
 
-def frozen_hash(model: Any) -> str:
-    """sha256, 64 hex digits, over the names and bytes of all tensors of a model without slices."""
-    whole = hashlib.sha256()
+def frozen_hash(model: Any, watch: Watch | None = None) -> str:
+    """sha256, 64 hex digits, over the names and bytes of all tensors of a model without slices. Raises Cancelled."""
+    whole, watch = hashlib.sha256(), watch or Silent()
     for name, tensor in sorted(model.state_dict().items()):
+        watch.check()
         if not isinstance(tensor, Tensor):
             whole.update(f"{name}\0{tensor!r}\n".encode())
             continue

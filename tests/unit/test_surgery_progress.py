@@ -196,9 +196,3 @@ def test_a_line_of_progress_that_finds_no_room_is_lost_and_not_the_repair():
     meter.at(2)
     assert [line[0] for line in watch.said] == ["step 1", "measuring", "step 2"]
     assert watch.said[1][1:] == (1, 10, "steps")
-
-
-def test_a_repair_can_be_forgotten(place):
-    progress.write_stock(place, stock(), QUIET)
-    progress.remove(settings(), DIGEST)
-    assert not place.exists()

@@ -336,8 +336,9 @@ def test_threads_are_the_plans_and_put_back(tmp_path, monkeypatch):
 
     monkeypatch.setattr(runs.Trainer, "one_step", noting)
     before = torch.get_num_threads()
-    run_repair(bench.plan(arms=("repair",), seeds=(0,), steps=2, threads=2), bench)
+    report = run_repair(bench.plan(arms=("repair",), seeds=(0,), steps=2, threads=2), bench)
     assert set(seen) == {2}
+    assert report.provenance.threads == 2
     assert torch.get_num_threads() == before
 
 

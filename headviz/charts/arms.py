@@ -103,7 +103,17 @@ def over_steps(
     figure.layout.showlegend = True
     figure.layout.legend = {"orientation": "h", "x": 0, "y": 1, "yref": "container", "yanchor": "top",
                             "bgcolor": "rgba(0,0,0,0)", "font": {"size": 12}}  # fmt: skip
+    _fit_legend(figure, width)
     return figure
+
+
+def _fit_legend(figure: go.Figure, width: int) -> None:
+    """Room above the panels for the rows that the legend takes in a column narrower than `width`, as pages may have."""
+    entries = sum(
+        len(trace.name) + 8 for trace in figure.data if trace.showlegend is not False and trace.name
+    )
+    more = 19 * max(0, -(-entries // max(24, int(width / 9.5))) - 1)
+    figure.update_layout(height=figure.layout.height + more, margin={"t": figure.layout.margin.t + more})
 
 
 def _first(panels: Sequence[Panel], number: int, arm: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -38,8 +38,12 @@ def forest(
     width: int = 860,
     left: int = LEFT,
     missing: str = "not measured",
+    same: bool = False,
 ) -> go.Figure:
-    """Panels side by side over the same rows, from the top; right of zero is a higher loss, which is worse."""
+    """Panels side by side over the same rows, from the top; right of zero is a higher loss, which is worse.
+
+    same: all panels on one range of changes
+    """
     height = 58 + 58 + ROW * max(len(rows), 2)
     figure = frame.start(
         theme, height, left=left, right=16, top=46, bottom=58, note=provenance, chars=frame.fitting(width)
@@ -49,9 +53,7 @@ def forest(
     for number, title in enumerate(panels):
         n = "" if not number else str(number + 1)
         start = number * (each + 0.05)
-        numbers = [x for row in rows if (value := row.values[number]) for x in value if math.isfinite(x)]
-        numbers += [x for row in rows if row.dots for x in row.dots[number]]
-        low, high = min(0.0, *numbers, -1e-9), max(0.0, *numbers, 1e-9)
+        low, high = _ends(rows, range(len(panels)) if same else (number,))
         room = 0.08 * (high - low)
         figure.layout[f"xaxis{n}"] = frame.axis(
             theme, f"change of loss, {unit}", domain=[start, start + each], range=[low - room, high + room],
@@ -59,6 +61,8 @@ def forest(
         )  # fmt: skip
         frame.label(figure, escape(title), theme, x=start, y=1, yshift=6, name="panel",
                     font={"size": 13, "color": p.text})  # fmt: skip
+        if same and number:
+            figure.layout[f"xaxis{n}"].matches = "x"
         for place, row in enumerate(rows):
             _row(figure, row, number, place, unit, n, theme, missing)
     figure.layout.yaxis = frame.axis(
@@ -70,6 +74,15 @@ def forest(
     ) | {"tickfont": {"size": 12, "color": p.text}}
     frame.label(figure, f"0: {escape(zero)}", theme, x=1, xanchor="right", y=1, yshift=24, name="zero")
     return figure
+
+
+def _ends(rows: Sequence[Row], panels: Iterable[int]) -> tuple[float, float]:
+    """Lowest and highest change of some panels, intervals included, and 0."""
+    found = [0.0, -1e-9, 1e-9]
+    for number in panels:
+        found += [x for row in rows if (value := row.values[number]) for x in value if math.isfinite(x)]
+        found += [x for row in rows if row.dots for x in row.dots[number]]
+    return min(found), max(found)
 
 
 def _row(figure, row: Row, number: int, place: int, unit: str, n: str, theme: str, missing: str) -> None:

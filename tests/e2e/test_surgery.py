@@ -25,6 +25,7 @@ def test_heads_are_chosen_repaired_watched_and_carried_on(page, browser, server)
     page.goto(f"/surgery?{PLAN}")
     page.wait_for_selector(FIGURE.format("plan_map"), timeout=LONG)
     expect(page.get_by_text("induced by us").first).to_be_visible(timeout=LONG)
+    expect(page.locator(SAID)).to_contain_text("numbers are trained", timeout=LONG)
     by_rule = count(say(page))
     page.mouse.click(*place(page, "plan_map", 2, 1))  # a healthy head beside them: from now on by hand
     expect(page.locator(SAID)).to_contain_text(f"{by_rule + 1} of 96", timeout=LONG)

@@ -191,3 +191,27 @@ def test_the_map_of_a_plan_outlines_what_is_treated_and_takes_clicks_on_top(slop
     assert named(figure, "treated")[0].meta["heads"] == len(request.heads)
     assert figure.data[-1].name == "heads"
     assert "treated: 28" in next(label.text for label in figure.layout.annotations if label.name == "key")
+
+
+def test_two_repairs_are_drawn_on_one_range_of_changes():
+    rows = [forest.Row(name="Repair", arm="repair", values=((-0.06, -0.07, -0.05), (0.5, 0.4, 0.6)))]
+    apart, together = (forest.forest(rows, ["First", "Second"], same=same) for same in (False, True))
+    assert apart.layout.xaxis.range != apart.layout.xaxis2.range
+    assert together.layout.xaxis.range == together.layout.xaxis2.range
+    assert together.layout.xaxis.range[0] < -0.07 < 0.6 < together.layout.xaxis.range[1]
+
+
+def test_a_legend_of_many_arms_has_room_above_the_panels():
+    few = [course("repair", [[3.0, 2.9]])]
+    many = [
+        arms.Course(
+            arm=arm, name="Healthy heads treated the same way", step=np.arange(2) * 20, each=np.ones((1, 2))
+        )
+        for arm in arms.LOOKS
+    ]
+    low, high = (
+        arms.over_steps([arms.Panel(title="t", unit="n", courses=tuple(some))], steps=100)
+        for some in (few, many)
+    )
+    assert high.layout.margin.t >= low.layout.margin.t + 19
+    assert high.layout.height - high.layout.margin.t == low.layout.height - low.layout.margin.t

@@ -49,6 +49,8 @@ def panel() -> None:
     if first.digest == second.digest:
         st.info("This is one repair twice. Choose another one on the right.", icon=":material/info:")
         return
+    for model in dict.fromkeys((first.request.model, second.request.model)):
+        ui.caution(model)
     differences(first, second)
     for place, case in zip(st.columns(2, gap="medium"), (first, second), strict=True):
         with place:
@@ -159,6 +161,7 @@ def remedies(first: Case, second: Case) -> None:
             for arm in arms
         ],
         [f"First: {first.digest[:8]}", f"Second: {second.digest[:8]}"],
+        same=True,
         theme=ui.theme(),
         width=panels.WIDE,
         provenance=f"repairs {first.digest[:12]} and {second.digest[:12]}",

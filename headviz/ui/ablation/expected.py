@@ -91,7 +91,8 @@ def sentence(plan: Plan) -> str:
         share = "" if plan.threshold is not None else f"{fmt.percent(plan.share)} of the "
         text = f"**{share or 'Some '}heads will be off, {how}, by {METRICS[plan.metric].symbol}.** "
     else:
-        text = f"**{len(plan.heads)} heads will be off, {plan.origin}.** "
+        count = len(plan.heads)
+        text = f"**{count} head{'' if count == 1 else 's'} will be off, {plan.origin}.** "
     return (
         f"{text}Nothing is measured yet: {runs(plan)} runs over {what(plan)}, after one that scores "
         f"{corpora.describe(plan.chosen_on)}; {time_words(plan, None, runs(plan) + 1)}."

@@ -188,7 +188,9 @@ def test_the_map_of_a_plan_outlines_what_is_treated_and_takes_clicks_on_top(slop
     figure = treated_map.treated_map(
         stock.mass, named_heads, hover, counts(named_heads), request.heads, geometry=repair_geometry(slopes)
     )
-    assert named(figure, "treated")[0].meta["heads"] == len(request.heads)
+    outline = named(figure, "treated")[0]
+    assert outline.meta["heads"] == len(request.heads)
+    assert len(outline.x) == 6 * len(request.heads), "four sides, back to the first corner, and a gap"
     assert figure.data[-1].name == "heads"
     assert "treated: 28" in next(label.text for label in figure.layout.annotations if label.name == "key")
 

@@ -3,7 +3,20 @@
 import streamlit as st
 
 from headviz import ui
-from headviz.ui.surgery import after, design, film, listing, onward, outcome, panels, take, versus, work
+from headviz.ui.surgery import (
+    after,
+    chooser,
+    design,
+    film,
+    listing,
+    moved,
+    onward,
+    outcome,
+    panels,
+    take,
+    versus,
+    work,
+)
 
 # Name in the URL → title, and what is under it.
 STAGES = {"design": "Design", "watch": "Repairs", "versus": "Compare two"}
@@ -14,7 +27,7 @@ PANELS = {
     "losses": ("Loss", panels.losses),
     "classes": ("Classes", panels.class_counts),
     "film": ("Film", film.panel),
-    "elsewhere": ("Drift", panels.elsewhere),
+    "elsewhere": ("Drift", moved.panel),
     "heads": ("Heads", after.panel),
     "single": ("Single heads", after.tests),
     "training": ("Training", panels.training),
@@ -68,7 +81,7 @@ def watch(said) -> None:
         help="What is shown below, of the repair that is open.",
         **ui.keyed("recovery"),
     )
-    panels.controls(case)
+    chooser.controls(case)
     shown(digest, work.is_running(case.job))
 
 

@@ -14,6 +14,7 @@ from headviz.settings import settings
 from headviz.surgery import outcomes, progress
 from headviz.surgery.about import Facts
 from headviz.surgery.meter import Meter
+from headviz.surgery.plan import SCHEMES
 from headviz.types import (
     BandsRequest,
     RepairedCheckpoint,
@@ -575,3 +576,16 @@ def test_the_figure_for_print_is_one_pdf_with_its_provenance(home, no_worker):
     made = take._forest_pdf(work.case_of(digest))
     assert made.startswith(b"%PDF")
     assert made == take._forest_pdf(work.case_of(digest))
+
+
+def test_editing_begins_with_the_recipe_in_force(measured):
+    app = in_app()
+    app.selectbox(key="recipe").set_value("edited").run()
+    assert not app.exception
+    made = SCHEMES["small"].recipe
+    assert (app.session_state["rate"], app.session_state["batch"], app.session_state["warmup"]) == (
+        made.rate,
+        made.batch,
+        made.warmup,
+    )
+    assert plan_of(app).recipe == made

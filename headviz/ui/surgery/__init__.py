@@ -1,11 +1,12 @@
 """The parts of the surgery page.
 
-work.py     the one place through which the page asks headviz.surgery: plans, progress, verdicts
-case.py     one repair as the page shows it, finished or running, and the numbers over its steps
-design.py   which heads; texts.py, training.py: on what and how; launch.py: what it takes, and the button
-listing.py  all repairs, and the state of one
-panels.py   the figures of one repair; film.py its film; after.py its heads before and after
-verdict.py  what came of it, in words, with its intervals
+work.py     the one place through which the page asks the rest: which repairs there are, and what is there of one
+case.py     one repair as the page shows it, finished or as far as it is, and numbers over its steps
+design.py   which heads; presets.py those of the paper; knobs.py how; scheme.py the plan that the view stands for
+launch.py   what a plan takes, what to know before, the button, the plan as a file
+listing.py  all repairs, and the state of one: progress, cancel, resume, clone
+chooser.py  what stands over a panel; panels.py, film.py, moved.py, after.py, outcome.py: the panels
 versus.py   two repairs side by side
 onward.py   the repaired model as an ordinary checkpoint; take.py files to take away
+words.py    sentences
 """

@@ -15,7 +15,7 @@ from headviz.settings import settings
 from headviz.surgery import plan
 from headviz.surgery.plan import Measured, Preview
 from headviz.types import RepairRequest, ScoreRequest
-from headviz.ui.surgery import scheme, words, work
+from headviz.ui.surgery import knobs, scheme, words, work
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Planned:
 def planned(asked: ScoreRequest, measured: Measured, chosen) -> Planned:
     """Draws the controls of arms, texts and training, and reads the plan off the view."""
     about = work.facts(asked.model)
-    scheme.controls(about)
+    knobs.controls(about)
     told = {"how": chosen.how, "rule": chosen.rule}
     if chosen.problem:
         return Planned(None, problem="Choose the heads first, above.", **told)

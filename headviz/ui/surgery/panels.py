@@ -1,4 +1,4 @@
-"""Panels of one repair: losses, classes, where the mass went, how the training went. All from what is there, none jumps."""
+"""Panels of one repair: losses, classes, how the training went. All from what is there, and none jumps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from headviz.charts import fmt
 from headviz.charts.arms import Panel, over_steps
 from headviz.charts.class_steps import Counted, classes_over_steps
 from headviz.surgery.arms import ARMS
-from headviz.types import RepairRun
 from headviz.ui.surgery import words
 from headviz.ui.surgery.case import Case
 
@@ -120,93 +119,14 @@ def class_counts(case: Case) -> None:
     )
 
 
-def elsewhere(case: Case) -> None:
-    """Do sinks vanish or move? Mass of treated and untouched heads; drift; what a treated head writes."""
-    if case.stock is None:
-        waiting("The model before surgery is being measured.")
-        return
-    stock = case.stock
-    some = case.arms[0] if case.arms else case.request.arms[0]
-    inside, outside = case.among("treated", some), case.among("untouched", some)
-
-    def total(which: str):
-        return lambda run: run.mass[:, case.among(which, run.arm)].sum(1, dtype=np.float64)
-
-    draw(
-        case,
-        "relocated",
-        [
-            _of(
-                case,
-                "Attention on the first token, treated heads",
-                "sum over heads",
-                total("treated"),
-                stock.mass[inside].sum(),
-            ),
-            _of(
-                case, "… and all other heads", "sum over heads", total("untouched"), stock.mass[outside].sum()
-            ),
-        ],
-        "Total attention on the first token of treated and of untouched heads",
-    )
-    st.caption(
-        "Where the left one falls and the right one rises, the sinks have moved. The dashed line is the model before surgery; as many "
-        f"heads without preference for content would have {fmt.number(random_total(case, inside))} on the left."
-        + (
-            " Healthy heads are an arm with other treated heads, so its dashed line lies elsewhere."
-            if "healthy" in case.arms
-            else ""
-        )
-    )
-    draw(
-        case,
-        "drift",
-        [
-            _of(case, "Drift of untouched heads, 95th percentile", "|change of mass|", lambda run: drift(case, run), floor(case)),
-            _of(case, "Norm after W_O, treated heads", "median norm", lambda run: written(case, run), float(np.median(stock.full_norm[inside]))),
-        ],
-        "Drift of untouched heads, and what treated heads write",
-    )  # fmt: skip
-    st.caption(
-        "Left: how far the attention of heads that nobody treated moved; the dashed line is what the same model differs by on two "
-        "halves of the text, so below it there is nothing to see. Right: the length of what a treated head adds to the stream. It is "
-        "0 right after surgery, when a head looks awake and says nothing."
-    )
-
-
-def random_total(case: Case, mask: np.ndarray) -> float:
-    """What the heads of a mask (L, H) would have on the first token in all from their slopes alone."""
-    return float(np.broadcast_to(case.stock.null_mass, mask.shape)[mask].sum(dtype=np.float64))
-
-
-def drift(case: Case, run: RepairRun) -> np.ndarray:
-    """(S,) 95th percentile of |mass − stock| over heads that no pass up to this one treats."""
-    mask = np.ones(case.shape, bool)
-    for at in case.touched(run):
-        mask[at] = False
-    moved = np.abs(run.mass[:, mask].astype(np.float64) - case.stock.mass[mask])
-    return np.percentile(moved, 95, axis=1) if mask.any() else np.full(len(run.step), np.nan)
-
-
-def floor(case: Case) -> float:
-    """95th percentile of the difference between the two halves of the text, same model, all heads."""
-    return float(np.percentile(np.abs(case.stock.half_mass[0] - case.stock.half_mass[1]), 95))
-
-
-def written(case: Case, run: RepairRun) -> np.ndarray:
-    """(S,) median norm after W_O of the pass's treated heads."""
-    where = tuple(np.array(run.heads, int).T)
-    return np.median(run.full_norm[:, *where].astype(np.float64), axis=1)
-
-
 def training(case: Case) -> None:
     """Rate, gradient norm, speed: is the training sound?"""
     draw(
         case,
         "rate",
         [
-            _of(case, "Learning rate", "mean of the steps since", lambda run: run.rate),
-            _of(
+            lines_of(case, "Learning rate", "mean of the steps since", lambda run: run.rate),
+            lines_of(
                 case,
                 "Gradient norm before clipping",
                 "norm",
@@ -220,13 +140,13 @@ def training(case: Case) -> None:
     draw(
         case,
         "speed",
-        [_of(case, "Speed", "tokens a second", lambda run: run.tokens_per_second)],
+        [lines_of(case, "Speed", "tokens a second", lambda run: run.tokens_per_second)],
         "Tokens a second",
     )
     st.caption("At step 0 there is nothing to show: no step was taken yet.")
 
 
-def _of(
+def lines_of(
     case: Case, title: str, unit: str, of, level: float | None = None, level_name: str = "stock"
 ) -> Panel:
     courses = tuple(case.course(arm, of) for arm in case.arms)
@@ -256,77 +176,3 @@ def draw(case: Case, key: str, panels: list[Panel], alt: str) -> None:
 def waiting(sentence: str) -> None:
     """What is not shown yet says so."""
     st.info(sentence, icon=":material/hourglass_empty:")
-
-
-# What the panels can be asked for: name of the panel → which controls stand over it.
-CONTROLS = {
-    "verdict": ("point",),
-    "losses": ("loss_as",),
-    "classes": ("among",),
-    "film": ("run",),
-    "heads": ("arm", "point"),
-    "take": ("run", "point"),
-}
-
-
-def controls(case: Case) -> None:
-    """Those of the panel of the view, outside of what is drawn again while the repair runs: a redraw could swallow a click."""
-    wanted = CONTROLS.get(ui.value("recovery"), ())
-    if not wanted or not case.runs:
-        return
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        if "loss_as" in wanted:
-            st.segmented_control(
-                "Loss as",
-                ["nats", "perplexity"],
-                format_func=str.capitalize,
-                required=True,
-                help="Nats a token, or perplexity: e to the loss, among how many tokens the model is torn on average.",
-                **ui.keyed("loss_as"),
-            )
-        if "among" in wanted:
-            st.segmented_control(
-                "Heads",
-                ["treated", "untouched", "all"],
-                format_func=str.capitalize,
-                required=True,
-                help="Which heads are counted: those that the arm treats, those that nobody touches, or both.",
-                **ui.keyed("among"),
-            )
-        if {"run", "arm"} & set(wanted):
-            _pick_run(case, whole="run" in wanted)
-        if "point" in wanted:
-            st.segmented_control(
-                "Read at",
-                ["best", "last"],
-                format_func={"best": "Best step", "last": "Last step"}.get,
-                required=True,
-                help="Each run's best step by the select part, however early it comes, or its last one.",
-                **ui.keyed("point"),
-            )
-
-
-def _pick_run(case: Case, *, whole: bool) -> None:
-    """Arm, and where one run is meant its seed and pass: as selects, for a plan may have many."""
-    arms = list(case.arms)
-    if ui.value("arm_shown") not in arms:
-        ui.put("arm_shown", arms[0])
-    st.selectbox("Arm", arms, format_func=lambda name: ARMS[name].title, width=280,
-                 help=ARMS[ui.value("arm_shown")].help, **ui.keyed("arm_shown"))  # fmt: skip
-    if not whole:
-        return
-    seeds = sorted({run.seed for run in case.of(ui.value("arm_shown"))})
-    if ui.value("seed_shown") not in seeds:
-        ui.put("seed_shown", seeds[0])
-    st.selectbox("Seed", seeds, width=90, help="Which of the arm's runs.", **ui.keyed("seed_shown"))
-    numbers = sorted({run.number for run in case.of(ui.value("arm_shown"), ui.value("seed_shown"))})
-    if ui.value("pass_shown") not in numbers:
-        ui.put("pass_shown", numbers[0])
-    if len(numbers) > 1:
-        st.selectbox(
-            "Pass",
-            numbers,
-            width=90,
-            help="The first operation, or the one after it.",
-            **ui.keyed("pass_shown"),
-        )

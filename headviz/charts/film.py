@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from headviz.charts import fmt, frame, scales
+from headviz.charts import frame, scales
 from headviz.charts.cells import strokes
 from headviz.types import head_name
 
@@ -260,8 +260,3 @@ def _player(figure, labels: Sequence[str], words: Sequence[str], now: int, theme
             ],
         }
     ]
-
-
-def words_of(collapsed: Sequence[int], treated: int) -> list[str]:
-    """Beside the slider: how many treated heads are on the first token at each step."""
-    return [f"{fmt.count(int(count), treated)} treated heads on the first token" for count in collapsed]

@@ -52,10 +52,6 @@ class Case:
     def shape(self) -> tuple[int, int] | None:
         return None if self.stock is None else self.stock.mass.shape
 
-    @cached_property
-    def slopes(self) -> tuple[float, ...] | None:
-        return self.report.geometry.slopes if self.report is not None else None
-
     @property
     def arms(self) -> tuple[str, ...]:
         """Those of the plan that have a run, in its order."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import streamlit as st
 
 from headviz import ui
-from headviz.errors import BadInput, HeadvizError
+from headviz.errors import BadInput
 from headviz.jobs import local
 from headviz.jobs.folder import ENDED
 from headviz.jobs.view import JobView
@@ -88,15 +88,6 @@ def signature(digest: str) -> tuple[tuple[str, int, int], ...]:
             continue
         found.append((path.relative_to(folder).as_posix(), status.st_size, status.st_mtime_ns))
     return tuple(found)
-
-
-def problem(act) -> str:
-    """The sentence of what is wrong with `act()`, empty where nothing is."""
-    try:
-        act()
-    except HeadvizError as error:
-        return str(error)
-    return ""
 
 
 # ------------------------------------------------------------------------------------------------ plans

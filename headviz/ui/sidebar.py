@@ -14,7 +14,7 @@ from headviz.ui.state import keyed, put, value
 
 
 def pick_model() -> None:
-    entries = {entry.name: entry.label for entry in catalog.list_models(settings())}
+    entries = offered()
     chosen = value("model")
     st.selectbox(
         "Model",
@@ -51,6 +51,15 @@ def pick_model() -> None:
             "Scores then describe the quantised model.",
             **keyed("quantization"),
         )
+
+
+def offered() -> dict[str, str]:
+    """Name → what the menu says. A local model's never changes: once it is pinned its label says to what, and the browser
+    would take the text it shows for the id of another model."""
+    return {
+        entry.name: f"{entry.name} (local)" if entry.source == "local" else entry.label
+        for entry in catalog.list_models(settings())
+    }
 
 
 def pick_data() -> None:

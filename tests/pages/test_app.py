@@ -1,9 +1,13 @@
 """The whole app: pages, sidebar, URL."""
 
 from headviz.jobs import local
+from headviz.models import catalog
 from headviz.reopen import of_request
+from headviz.settings import settings
 from headviz.types import PatternRequest
+from headviz.ui.sidebar import offered
 from headviz.view import VIEW
+from tests.checkpoints import save
 from tests.pages.conftest import ROOT, default_request, open_app, said
 
 
@@ -47,6 +51,20 @@ def test_a_model_that_does_not_exist_gets_a_sentence(home, no_worker):
     app.switch_page("pages/heads.py").run()
     assert not app.exception
     assert any("nobody/nothing here" in error.value for error in app.error)
+
+
+def test_a_local_model_is_named_alike_before_and_after_it_is_pinned(home, tmp_path, monkeypatch, no_worker):
+    save(tmp_path / "mine")
+    monkeypatch.setenv("HEADVIZ_MODELS", str(tmp_path))
+    settings.cache_clear()
+    named = [offered()["mine"]]
+    catalog.resolve("mine", settings=settings())
+    named.append(offered()["mine"])
+    assert named == ["mine (local)"] * 2
+    app = open_app(model="mine")
+    app.switch_page("pages/heads.py").run()
+    assert "mine (local)" in app.selectbox(key="model").options
+    assert app.selectbox(key="model").value == "mine"
 
 
 def test_a_failed_job_says_why_and_can_be_tried_again(home, no_worker):

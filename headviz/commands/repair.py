@@ -239,10 +239,10 @@ def _print_preview(request: RepairRequest, about: Facts) -> None:
 
 
 def _tell(args: argparse.Namespace, request: RepairRequest, report: RepairReport, digest: str) -> None:
-    from headviz.surgery import verdict
     from headviz.surgery.layouts import treat
+    from headviz.surgery.report_tree import report_tree
 
-    tree = verdict.report_tree(request, report) | {"job": digest}
+    tree = report_tree(request, report) | {"job": digest}
     if args.out:
         text = json.dumps(tree, indent=1, ensure_ascii=False, allow_nan=False)
         Path(args.out).write_text(text + "\n", encoding="utf-8")

@@ -12,15 +12,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from headviz.surgery import outcomes
 from headviz.surgery.arms import ARMS
-from headviz.surgery.outcomes import ArmLoss, Found, Mean, Point
-from headviz.types import HeadTest, RepairReport, RepairRequest, head_name, plain
+from headviz.surgery.outcomes import ArmLoss, Found, Point
+from headviz.types import HeadTest, RepairReport, RepairRequest, head_name
 
 if TYPE_CHECKING:
     from headviz.analysis.paired import MeanChange
@@ -281,7 +281,7 @@ def _notes(request: RepairRequest, found: Found, loss: ArmLoss | None, point: Po
     return tuple(notes)
 
 
-# ------------------------------------------------------------------------------------------------ words and JSON
+# --------------------------------------------------------------------------------------------------------- words
 
 
 def _change(change: MeanChange) -> str:
@@ -296,112 +296,3 @@ def _count(number: float) -> str:
 
 def _plural(number: int, word: str) -> str:
     return f"{number} {word}" + "s" * (number != 1)
-
-
-def report_tree(request: RepairRequest, report: RepairReport, point: Point = "best") -> dict[str, Any]:
-    """A repair's outcome as JSON types: what `repair --out` writes. Losses in nats a token, intervals [low, high] at 95%."""
-    verdict = judge(request, report, point)
-    drift = outcomes.drift(report, "repair", point)
-    return {
-        "request": {"kind": request.kind, **plain(request)},
-        "point": point,
-        "verdict": {
-            "word": verdict.word,
-            "reason": verdict.reason,
-            "sentences": list(verdict.sentences),
-            "notes": list(verdict.notes),
-        },
-        "heads_per_class": _classes_tree(request, report, point),
-        "held_out": {row.arm: _loss_tree(row) for row in outcomes.arm_losses(report, point)},
-        "frozen_identical": report.frozen_identical,
-        "frozen_before": report.frozen_before,
-        "frozen_after": report.frozen_after,
-        "trained_numbers": report.trained,
-        "numbers_of_whole_matrices": report.whole,
-        "shared_13_grams": report.shared_text,
-        "single_heads": [{"name": head_name(test.layer, test.head), **asdict(test)} for test in report.tests],
-        "drift": None
-        if drift is None
-        else {
-            "mean": _number(drift.mean()),
-            "above_0.05_and_floor": drift.count(),
-            "mean_of_no_reinit": None if drift.no_reinit is None else _number(_nanmean(drift.no_reinit)),
-        },
-        "curves": [_curve_tree(request, run) for run in report.runs],
-        "provenance": plain({**asdict(report.provenance), "request": None}),
-    }
-
-
-def _classes_tree(request: RepairRequest, report: RepairReport, point: Point) -> dict[str, Any]:
-    tree: dict[str, Any] = {"before": {name: int(n[0]) for name, n in _counts(report.stock, request).items()}}
-    for run in report.runs:
-        at = outcomes.index(run, point)
-        after = {name: int(counts[at]) for name, counts in _counts(run, request).items()}
-        tree.setdefault("after", []).append(
-            {"arm": run.arm, "seed": run.seed, "pass": run.number, "step": int(run.step[at]), **after}
-        )
-    return tree
-
-
-_counts = outcomes.class_counts
-
-
-def _loss_tree(row: ArmLoss) -> dict[str, Any]:
-    return {
-        "seeds": list(row.seeds),
-        "steps": list(row.steps),
-        "report": _mean_tree(row.report),
-        "other": row.other and _mean_tree(row.other),
-        "against_stock": _change_tree(row.against_stock),
-        "against_no_reinit": _change_tree(row.against_no_reinit),
-        "other_against_stock": _change_tree(row.other_against_stock),
-        "other_against_no_reinit": _change_tree(row.other_against_no_reinit),
-        "each_against_stock": list(row.each_against_stock),
-        "each_against_no_reinit": list(row.each_against_no_reinit),
-    }
-
-
-def _mean_tree(mean: Mean) -> dict[str, Any]:
-    return {
-        "loss": mean.loss,
-        "interval": [_number(mean.low), _number(mean.high)],
-        "perplexity": mean.perplexity,
-        "documents": mean.documents,
-    }
-
-
-def _change_tree(change: MeanChange | None) -> dict[str, Any] | None:
-    if change is None:
-        return None
-    return {
-        "change": change.change,
-        "interval": [_number(change.low), _number(change.high)],
-        "documents": change.clusters,
-        "method": change.method,
-    }
-
-
-def _curve_tree(request: RepairRequest, run: Any) -> dict[str, Any]:
-    names = ("train_loss", "select", "rate", "gradient_norm", "tokens_per_second")
-    return {
-        "arm": run.arm,
-        "seed": run.seed,
-        "pass": run.number,
-        "heads": [head_name(*head) for head in run.heads],
-        "best": run.best,
-        "ended": run.ended,
-        "step": run.step.tolist(),
-        **{name: [_number(value) for value in getattr(run, name).tolist()] for name in names},
-        "heads_per_class": {name: counts.tolist() for name, counts in _counts(run, request).items()},
-        "total_mass": outcomes.total_mass(run).tolist(),
-    }
-
-
-def _number(value: float) -> float | None:
-    """JSON has no NaN: what was not measured is null."""
-    return float(value) if math.isfinite(value) else None
-
-
-def _nanmean(values: np.ndarray) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if known.size else math.nan

@@ -109,6 +109,7 @@ TABLES = {
     "headviz.surgery.planfile",
     "headviz.surgery.preview",
     "headviz.surgery.progress",
+    "headviz.surgery.report_tree",
     "headviz.surgery.rules",
     "headviz.surgery.verdict",
 }

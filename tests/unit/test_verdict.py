@@ -17,7 +17,8 @@ from headviz.surgery.outcomes import (
     newly_collapsed,
     total_mass,
 )
-from headviz.surgery.verdict import WORDS, judge, report_tree
+from headviz.surgery.report_tree import report_tree
+from headviz.surgery.verdict import WORDS, judge
 from headviz.types import HeadTest
 from tests.unit.repair_samples import HEADS, H, L, masses, repair_report, repair_request, run, stock
 

@@ -14,7 +14,7 @@ from headviz.jobs.kinds import spec
 from headviz.settings import settings
 from headviz.surgery import outcomes, progress
 from headviz.surgery.planfile import write_plan
-from headviz.surgery.verdict import report_tree
+from headviz.surgery.report_tree import report_tree
 from headviz.ui.surgery import after, film, words, work
 from headviz.ui.surgery.case import Case
 

@@ -13,8 +13,8 @@ from headviz.errors import BadInput
 from headviz.jobs import local
 from headviz.jobs.board import WAITING
 from headviz.jobs.folder import ENDED
+from headviz.jobs.jobs import Jobs
 from headviz.jobs.kinds import KINDS, job_digest
-from headviz.jobs.local import Jobs
 from headviz.jobs.view import JobView
 from headviz.types import Request, build
 

@@ -15,7 +15,7 @@ from headviz.data import questions
 from headviz.jobs import local, many
 from headviz.jobs.kinds import job_digest
 from headviz.settings import settings
-from headviz.types import MeasureRequest, QuestionScores, TextLosses, plain
+from headviz.types import MeasureRequest, QuestionScores, Silent, TextLosses, plain
 from tests.fakes import fake_provenance
 from tests.pages.conftest import figure, open_app, said
 from tests.pages.test_ablation import built_train, plan  # noqa: F401
@@ -278,7 +278,7 @@ def test_one_score_is_no_ranking(plan, table, no_worker):
 
 def answers(request: MeasureRequest, right: float) -> QuestionScores:
     """The first `right` of each subject's questions are answered rightly; the rest by a wrong choice."""
-    asked = questions.read_questions(request.questions, settings(), local.Silent()).items
+    asked = questions.read_questions(request.questions, settings(), Silent()).items
     subjects = request.questions.subjects
     subject = np.array([subjects.index(one.subject) for one in asked], np.int32)
     rank = np.concatenate([np.arange(n) / n for n in np.bincount(subject)])

@@ -15,12 +15,13 @@ import numpy as np
 import pytest
 
 from headviz.errors import BadData, BadInput, Cancelled, JobFailed, StoreFull
+from headviz.jobs import jobs as jobs_module
 from headviz.jobs import local
 from headviz.jobs.files import Lock
 from headviz.jobs.folder import ENDED, JobFolder
+from headviz.jobs.jobs import Jobs
 from headviz.jobs.kinds import KINDS, job_digest
 from headviz.jobs.lane import MAX_STARTS, environment, reap
-from headviz.jobs.local import Jobs
 from headviz.jobs.resources import Resources
 from headviz.jobs.run import JobWatch, prepare_process
 from headviz.machine import cores
@@ -171,7 +172,7 @@ def test_three_deaths_then_failed(jobs):
     assert "died 3 times" in seen.error
     assert "about to die" in seen.error
     with pytest.raises(JobFailed):
-        raise local._raised(seen)
+        raise jobs_module._raised(seen)
 
 
 def test_a_death_does_not_lose_the_others(jobs, tmp_path):
@@ -246,7 +247,7 @@ def test_two_dashboards_start_one_worker(jobs):
 def test_the_worker_outlives_the_dashboard(jobs):
     code = (
         "import sys\nfrom pathlib import Path\nfrom tests.job_kinds import PlayRequest, register\nregister()\n"
-        "from headviz.jobs.local import Jobs\nfrom headviz.settings import Settings\n"
+        "from headviz.jobs.jobs import Jobs\nfrom headviz.settings import Settings\n"
         "jobs = Jobs(Settings(home=Path(sys.argv[1]), device='cpu', threads=1), (sys.executable, '-m', 'tests.job_worker'))\n"
         "print(jobs.ask(PlayRequest(seconds=0.5), 'page').digest)\n"
     )

@@ -12,9 +12,9 @@ import pytest
 from headviz.jobs import threads as threads_of
 from headviz.jobs.board import Board
 from headviz.jobs.folder import JobFolder
+from headviz.jobs.jobs import Jobs
 from headviz.jobs.kinds import KINDS, job_digest
 from headviz.jobs.lane import reap
-from headviz.jobs.local import Jobs
 from headviz.jobs.threads import set_threads, threads_for
 from headviz.settings import Settings
 from tests.job_kinds import MEND, PLAY, MendRequest, PlayRequest
@@ -185,7 +185,7 @@ def test_a_repair_is_cancelled_and_goes_on_when_it_is_asked_again(jobs, tmp_path
 def test_a_repair_outlives_the_dashboard(jobs, tmp_path):
     code = (
         "import sys\nfrom pathlib import Path\nfrom tests.job_kinds import MendRequest, register\nregister()\n"
-        "from headviz.jobs.local import Jobs\nfrom headviz.settings import Settings\n"
+        "from headviz.jobs.jobs import Jobs\nfrom headviz.settings import Settings\n"
         "jobs = Jobs(Settings(home=Path(sys.argv[1]), device='cpu'), (sys.executable, '-m', 'tests.job_worker'))\n"
         "print(jobs.ask(MendRequest(how='steps', seconds=0.6, mark=sys.argv[2]), 'page').digest)\n"
     )

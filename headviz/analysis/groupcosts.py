@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from headviz.analysis import ablation
-from headviz.analysis.ablation import Measured, Plan
+from headviz.analysis.ablation import Plan
 from headviz.analysis.agreement import Group, Quadrants
+from headviz.analysis.changes import Measured
 from headviz.analysis.choose import HeadSet
 from headviz.analysis.yardsticks import Yardstick, yardstick
 from headviz.types import Geometry, MeasureRequest

@@ -15,7 +15,8 @@ from typing import Any, Literal
 import numpy as np
 
 from headviz.analysis import ablation, yardsticks
-from headviz.analysis.ablation import Measured, Plan
+from headviz.analysis.ablation import Plan
+from headviz.analysis.changes import Measured
 from headviz.analysis.choose import HeadSet, choose
 from headviz.analysis.metrics import inactive
 from headviz.analysis.tolerance import Tolerance, area, change_within

@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from headviz.analysis import ablation
-from headviz.analysis.ablation import Measured
+from headviz.analysis import changes
+from headviz.analysis.changes import Measured
 from headviz.analysis.paired import MeanChange, PairedChange, at_chance, paired_mean
 from headviz.types import QuestionScores, TextLosses
 
@@ -38,7 +38,7 @@ class Yardstick:
             some = np.ones(len(before.loss), bool) if some is None else some
             tokens = before.predicted[some].sum()
             return float((after.loss[some] - before.loss[some]).sum() / tokens) if tokens else np.nan
-        read = ablation.correct if self.id == "accuracy" else ablation.right_logprob
+        read = changes.correct if self.id == "accuracy" else changes.right_logprob
         one, other = (read(measured, scoring).astype(float) for measured in (before, after))
         some = np.ones(len(one), bool) if some is None else some
         return float((other - one)[some].mean()) if some.any() else np.nan
@@ -46,10 +46,10 @@ class Yardstick:
     def change(self, before: Measured, after: Measured, scoring: str = "letter") -> MeanChange | PairedChange:
         """The same with its interval, over all of them."""
         if isinstance(before, TextLosses):
-            return ablation.loss_change(before, after)
+            return changes.loss_change(before, after)
         if self.id == "accuracy":
-            return ablation.accuracy_change(before, after, scoring)
-        return paired_mean(*(ablation.right_logprob(measured, scoring) for measured in (before, after)))
+            return changes.accuracy_change(before, after, scoring)
+        return paired_mean(*(changes.right_logprob(measured, scoring) for measured in (before, after)))
 
 
 YARDSTICKS: dict[str, Yardstick] = {
@@ -66,7 +66,7 @@ def yardstick(before: Measured, scoring: str = "letter") -> Yardstick:
     """What to count: loss on text, accuracy on questions; where that is at chance, the right answer's log-probability."""
     if isinstance(before, TextLosses):
         return YARDSTICKS["loss"]
-    guessing = at_chance(ablation.correct(before, scoring), before.answer).at_chance
+    guessing = at_chance(changes.correct(before, scoring), before.answer).at_chance
     return YARDSTICKS["logprob" if guessing else "accuracy"]
 
 

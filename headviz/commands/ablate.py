@@ -59,7 +59,7 @@ def _with_file(plan: Plan, content: bytes, name: str, watch: Terminal) -> Plan:
 
 def measured(plan: Plan, watch: Terminal) -> tuple[dict[str, Any], Any, Any]:
     """(report, baseline, ablated), every measurement from the store where it is there already."""
-    from headviz.analysis import ablation
+    from headviz.analysis import ablation, changes
 
     table = answer(ablation.scoring(plan), watch)
     before = answer(ablation.measuring(plan, None), watch)
@@ -72,7 +72,7 @@ def measured(plan: Plan, watch: Terminal) -> tuple[dict[str, Any], Any, Any]:
         after = answer(ablation.measuring(plan, off), watch)
         random = ablation.controls(plan, off)
     drawn = {kind: [answer(request, watch) for request in requests] for kind, requests in random.items()}
-    return ablation.report(plan, off, before, after, drawn), before, after
+    return changes.report(plan, off, before, after, drawn), before, after
 
 
 def answer(request: Any, watch: Terminal) -> Any:

@@ -17,7 +17,8 @@ from headviz.commands.plan import options, plan_of
 from headviz.errors import BadInput, lookup
 
 if TYPE_CHECKING:  # scipy takes half a second to import: only for who asks
-    from headviz.analysis.ablation import Measured, Plan
+    from headviz.analysis.ablation import Plan
+    from headviz.analysis.changes import Measured
     from headviz.analysis.sweeps import Trace
     from headviz.analysis.yardsticks import Yardstick
 
@@ -82,7 +83,7 @@ def _point(
     plan: Plan, before: Measured, watch: Terminal
 ) -> tuple[dict[str, Any], dict[str, tuple[float, list[Measured]]]]:
     """(report, curve → (share, measurements)) of one score at one share: the score, and its random heads."""
-    from headviz.analysis import ablation
+    from headviz.analysis import ablation, changes
 
     scores = answer(ablation.scoring(plan), watch)
     off = None
@@ -101,7 +102,7 @@ def _point(
         places["random"] = (share, drawn["uniform"])
     if drawn.get("layer_matched"):
         places[f"layer_matched:{plan.metric}"] = (share, drawn["layer_matched"])
-    return ablation.report(plan, off, before, after, drawn), places
+    return changes.report(plan, off, before, after, drawn), places
 
 
 def _traces(plan: Plan, before: Measured, curves: dict[str, Places], yard: Yardstick) -> dict[str, Trace]:
@@ -145,10 +146,10 @@ def _ranking(
 
 def points_csv(plan: Plan, before: Measured, curves: dict[str, Places]) -> str:
     """Accuracies as `headviz tolerance` reads them: model, score, share, acc, each score with its point at nothing off."""
-    from headviz.analysis import ablation
+    from headviz.analysis import changes
     from headviz.analysis.yardsticks import YARDSTICKS
 
-    baseline = float(ablation.correct(before, plan.questions.scoring).mean())
+    baseline = float(changes.correct(before, plan.questions.scoring).mean())
     text = io.StringIO()
     out = csv.writer(text, lineterminator="\n")
     out.writerow(("model", "score", "share", "acc"))

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from headviz.analysis import ablation
+from headviz.analysis import ablation, changes
 from headviz.analysis.ablation import Plan
 from headviz.analysis.metrics import METRICS
 from headviz.charts import fmt
@@ -114,7 +114,7 @@ def _scores(replaced: str) -> Iterator[Cost]:
     for metric in SCORES:
         chosen = replace(plan, metric=metric)
         random = drawn if metric == MATCHED else {"uniform": drawn["uniform"]}
-        told = ablation.report(chosen, ablation.chosen(chosen, scores), before, after[metric], random)
+        told = changes.report(chosen, ablation.chosen(chosen, scores), before, after[metric], random)
         yield _row(METRICS[metric].symbol, replaced, told)
     for kind, band in told_bands(plan, off, before, drawn):
         yield Cost(kind, replaced, told["baseline"], *band, off.count, told["n"], (), {})
@@ -127,7 +127,7 @@ def told_bands(plan: Plan, off: Any, before: Any, drawn: dict[str, list[Any]]) -
         "layer_matched": f"random, in the layers of {METRICS[MATCHED].symbol}",
     }
     for kind, several in drawn.items():
-        band = ablation.report(plan, off, before, before, {kind: several})["random"][kind]
+        band = changes.report(plan, off, before, before, {kind: several})["random"][kind]
         yield names[kind], (band["mean"], band["low"], band["high"])
 
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from headviz.analysis import ablation
+from headviz.analysis import ablation, changes
 from headviz.analysis.ablation import Plan
 from headviz.analysis.choose import HeadSet
 from headviz.analysis.tolerance import tolerance_rows
@@ -128,7 +128,7 @@ def test_the_curve_as_csv_comes_back_through_tolerance(quizzed, table, no_worker
     read = list(csv.DictReader(io.StringIO(text)))
     assert [row["replace"] for row in read] == ["zero"] * 3 + ["mean"] * 3
     assert [int(row["heads"]) for row in read] == [0, 33, 81, 0, 33, 81]
-    assert float(read[0]["acc"]) == pytest.approx(ablation.headline(quizzed, before, before)[0])
+    assert float(read[0]["acc"]) == pytest.approx(changes.headline(quizzed, before, before)[0])
     (tmp_path / "curve.csv").write_text(text)
     found = {row["score"]: row for row in tolerance_rows(tmp_path / "curve.csv", 1.0)}
     assert list(found) == ["ahon_ln", "ahon_ln, mean"]

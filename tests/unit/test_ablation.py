@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from headviz.analysis import ablation
+from headviz.analysis import ablation, changes
 from headviz.analysis.ablation import Plan
 from headviz.analysis.metrics import threshold_at
 from headviz.analysis.published import differs
@@ -155,7 +155,7 @@ def test_heads_by_hand_are_the_set_and_no_score_is_named():
     hand = plan(heads=((3, 7), (0, 1)), origin="mine.json", by="group", draws=2)
     off = ablation.chosen(hand, TABLE)
     assert off.heads == ((0, 1), (3, 7))
-    tree = ablation.report(hand, off, losses(), losses(0.1))
+    tree = changes.report(hand, off, losses(), losses(0.1))
     assert (tree["metric"], tree["chosen_by"], tree["share_asked"]) == (None, "mine.json", None)
     assert tree["heads"] == [[0, 1], [3, 7]]
     assert (tree["same_inputs"], tree["chosen_on"]) == (None, None), "nobody knows where it was chosen"
@@ -178,7 +178,7 @@ def test_heads_by_hand_are_the_set_and_no_score_is_named():
 )
 def test_a_set_by_hand_is_flagged_by_where_it_was_chosen(places, same, told):
     hand = plan(heads=((3, 7),), origin_on=places)
-    tree = ablation.report(hand, ablation.chosen(hand, TABLE), losses(), losses(0.1))
+    tree = changes.report(hand, ablation.chosen(hand, TABLE), losses(), losses(0.1))
     assert tree["same_inputs"] is same
     on = tree["chosen_on"]
     assert ([one["part"] for one in on] if isinstance(on, list) else on and on["part"]) == told
@@ -190,7 +190,7 @@ def test_a_threshold_takes_what_is_beyond_it_on_average():
     off = ablation.chosen(plan(threshold=cut), TABLE)
     assert (off.mask() == (means < cut)).all()
     assert (ablation.chosen(plan(threshold=cut, turned=True), TABLE).mask() == (means > cut)).all()
-    assert ablation.report(plan(threshold=cut), off, losses(), losses())["share_asked"] is None
+    assert changes.report(plan(threshold=cut), off, losses(), losses())["share_asked"] is None
     rule = ablation.measuring_per_input(plan(mode="per-input", threshold=0.5), TABLE)
     assert rule.ablation.threshold == 0.5
 
@@ -218,7 +218,7 @@ def test_chosen_on_the_measured_questions():
 def test_report_of_a_loss():
     off = ablation.chosen(plan(), TABLE)
     random = {"uniform": [losses(0.8), losses(0.6)], "layer_matched": []}
-    tree = ablation.report(plan(draws=2), off, losses(), losses(0.25), random)
+    tree = changes.report(plan(draws=2), off, losses(), losses(0.25), random)
     assert tree["change"] == pytest.approx(0.25)
     assert tree["ci_low"] <= 0.25 <= tree["ci_high"]
     assert (tree["share_asked"], tree["share_off"], tree["heads_off"]) == (0.2, 0.2, 54)
@@ -231,7 +231,7 @@ def test_report_of_a_loss():
 def test_report_of_questions():
     before = answers([True] * 30 + [False] * 10)
     after = answers([True] * 24 + [False] * 16)
-    tree = ablation.report(
+    tree = changes.report(
         plan(text=None, questions=QUIZ), ablation.chosen(plan(), TABLE), before, after, {"uniform": [after]}
     )
     assert tree["baseline"] == 0.75
@@ -257,7 +257,7 @@ def test_above_chance_random_heads_count_accuracy():
         replaced(one, np.arange(40) % 3)
         for one in (answers([True] * 40), answers([True] * 30 + [False] * 10))
     )
-    tree = ablation.report(
+    tree = changes.report(
         plan(text=None, questions=QUIZ), ablation.chosen(plan(), TABLE), before, after, {"uniform": [after]}
     )
     assert (tree["at_chance"], tree["counts"]) == (False, "accuracy")
@@ -290,8 +290,8 @@ def test_text_scoring_divides_by_the_tokens():
     scores = dataclasses.replace(
         answers([True]), logprob=np.array([[-1.0, -1.5, -9.0]]), length=np.array([[1, 3, 1]], np.int32)
     )
-    assert ablation.correct(scores, "text").tolist() == [True]
-    assert ablation.correct(scores, "letter").tolist() == [False]
+    assert changes.correct(scores, "text").tolist() == [True]
+    assert changes.correct(scores, "letter").tolist() == [False]
 
 
 @pytest.mark.parametrize(
@@ -318,9 +318,9 @@ def test_a_change_that_is_remembered_belongs_to_its_two_results():
     """The same numbers in two objects, or the same digest with other numbers, are looked at anew."""
     before, one, other = losses(), losses(0.1), losses(0.2)
     assert one.provenance.digest == other.provenance.digest
-    assert ablation.loss_change(before, one) is ablation.loss_change(before, one)
-    assert ablation.loss_change(before, other).change == pytest.approx(0.2)
-    assert ablation.loss_change(other, one).change == pytest.approx(-0.1)
+    assert changes.loss_change(before, one) is changes.loss_change(before, one)
+    assert changes.loss_change(before, other).change == pytest.approx(0.2)
+    assert changes.loss_change(other, one).change == pytest.approx(-0.1)
     right, wrong = answers([True] * 8), answers([False] * 8)
-    assert ablation.accuracy_change(right, wrong, "letter").change == -1
-    assert ablation.accuracy_change(wrong, right, "letter").change == 1
+    assert changes.accuracy_change(right, wrong, "letter").change == -1
+    assert changes.accuracy_change(wrong, right, "letter").change == 1

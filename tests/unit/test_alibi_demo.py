@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from headviz.analysis import bands
-from headviz.analysis.ablation import loss_change
 from headviz.analysis.alibi_demo import card, plan
 from headviz.analysis.band_masses import run_bands
+from headviz.analysis.changes import loss_change
 from headviz.analysis.measure import run_measure
 from headviz.data import corpora
 from headviz.models import bundled, catalog, checks, loading

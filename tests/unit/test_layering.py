@@ -72,6 +72,7 @@ TABLES = {
     "headviz.analysis.ablation",
     "headviz.analysis.agreement",
     "headviz.analysis.bands",
+    "headviz.analysis.changes",
     "headviz.analysis.choose",
     "headviz.analysis.distance",
     "headviz.analysis.groupcosts",

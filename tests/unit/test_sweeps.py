@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from headviz.analysis import ablation, sweeps
+from headviz.analysis import ablation, changes, sweeps
 from headviz.analysis.choose import choose
 from headviz.analysis.metrics import METRICS
 from headviz.analysis.sweeps import GRID, Trace, at_count, inside, ranking, spots, sweep, trace
@@ -163,8 +163,8 @@ def test_a_budget_without_a_set_is_none():
 
 def test_cost_is_the_change_that_reports_say():
     before, after = losses(), losses(0.3, seed=1)
-    assert LOSS.cost(before, after) == pytest.approx(ablation.loss_change(before, after).change)
-    assert LOSS.change(before, after) == ablation.loss_change(before, after)
+    assert LOSS.cost(before, after) == pytest.approx(changes.loss_change(before, after).change)
+    assert LOSS.change(before, after) == changes.loss_change(before, after)
     one, other = answers([True] * 30 + [False] * 10), answers([True] * 20 + [False] * 20)
     assert ACCURACY.cost(one, other) == pytest.approx(-0.25)
     assert ACCURACY.change(one, other).change == pytest.approx(-0.25)

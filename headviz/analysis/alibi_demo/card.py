@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from headviz.analysis import bands
-from headviz.analysis.ablation import loss_change
 from headviz.analysis.alibi_demo import plan as shape
 from headviz.analysis.band_masses import run_bands
+from headviz.analysis.changes import loss_change
 from headviz.analysis.choose import HeadSet, random_sets
 from headviz.analysis.measure import run_measure
 from headviz.analysis.paired.means import paired_mean

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import streamlit as st
 
 from headviz import ui
-from headviz.analysis import ablation, sweeps
+from headviz.analysis import ablation, changes, sweeps
 from headviz.analysis.ablation import Plan
 from headviz.analysis.metrics import METRICS
 from headviz.analysis.sweeps import GRID
@@ -46,7 +46,7 @@ def _edge(traces: Traces, work: Measurements, kind: str) -> Tolerance | None:
 
 def _words(traces: Traces, work: Measurements, edges: dict[str, Tolerance | None]) -> None:
     if traces.yard.id == "logprob":
-        st.markdown(chance_words(float(ablation.correct(work.before, traces.scoring).mean())))
+        st.markdown(chance_words(float(changes.correct(work.before, traces.scoring).mean())))
     if not any(edges.values()):
         st.markdown("No point of this score is measured yet.")
         return

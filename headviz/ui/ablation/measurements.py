@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import streamlit as st
 
-from headviz.analysis import ablation
+from headviz.analysis import ablation, changes
 from headviz.analysis.ablation import Plan
 from headviz.analysis.choose import HeadSet, too_small
 from headviz.analysis.metrics import METRICS, inactive
@@ -128,7 +128,7 @@ class Measurements:
         if self.before is None or after is None:
             return None
         off = self.off if self.static else None
-        return ablation.report(self.plans[replace], off, self.before, after, self._drawn(replace))
+        return changes.report(self.plans[replace], off, self.before, after, self._drawn(replace))
 
     def _drawn(self, replace: str) -> dict[str, list[QuestionScores | TextLosses]]:
         """Random sets that are measured."""
@@ -205,7 +205,7 @@ def sentence(work: Measurements) -> str:
             "What that costs is being measured." if work.started else "What that costs is not measured yet."
         )
     if zero.yard.id == "logprob":
-        right = float(ablation.correct(work.before, work.scoring).mean())
+        right = float(changes.correct(work.before, work.scoring).mean())
         text += (
             f"The model is at chance on these questions (accuracy {fmt.percent(right)} with nothing off), so accuracy says "
             "little. "
@@ -235,9 +235,9 @@ def _nothing_off(work: Measurements) -> str:
     if work.before is None:
         return text
     if work.yard.id == "loss":
-        loss, _ = ablation.headline(plan, work.before, work.before)
+        loss, _ = changes.headline(plan, work.before, work.before)
         return f"{text} The loss is {fmt.number(loss)} nats a token with nothing off."
-    right = float(ablation.correct(work.before, work.scoring).mean())
+    right = float(changes.correct(work.before, work.scoring).mean())
     chance = ", which is at chance" if work.yard.id == "logprob" else ""
     return f"{text} The accuracy is {fmt.percent(right)} with nothing off{chance}."
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import streamlit as st
 
-from headviz.analysis import ablation, sweeps, yardsticks
+from headviz.analysis import ablation, changes, sweeps, yardsticks
 from headviz.analysis.ablation import Plan
 from headviz.analysis.choose import HeadSet
 from headviz.analysis.sweeps import Spot, Trace
@@ -98,7 +98,7 @@ class Traces:
         """What changes are changes of, with nothing off: nats a token, or a share of the questions, or nats."""
         if self.plan.questions is None:
             return float(self.before.loss.sum() / self.before.predicted.sum())
-        read = ablation.correct if self.yard.id == "accuracy" else ablation.right_logprob
+        read = changes.correct if self.yard.id == "accuracy" else changes.right_logprob
         return float(read(self.before, self.scoring).mean())
 
     def cost(self, request: MeasureRequest) -> float:

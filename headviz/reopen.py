@@ -6,6 +6,7 @@ from typing import Any
 
 from headviz.data.questions import MMLU_SUBJECTS
 from headviz.jobs.kinds import job_digest
+from headviz.readers import write_heads
 from headviz.types import (
     CheckpointRequest,
     DataRef,
@@ -21,7 +22,7 @@ from headviz.types import (
     Request,
     head_name,
 )
-from headviz.view import CHOSEN, VIEW, write_heads
+from headviz.view import CHOSEN, VIEW
 
 # Kind of request → the page that shows its answer.
 PAGES = {

@@ -6,176 +6,24 @@ exists and says what it ignored, `link` writes every value out, defaults too, so
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from headviz import readers as read
 from headviz.analysis.metrics import METRICS
 from headviz.data.corpora import CORPORA
-from headviz.errors import BadInput, lookup
+from headviz.errors import BadInput
 from headviz.surgery.arms import ARMS
 from headviz.types import (
     BOS_POLICIES,
     DTYPES,
     PARTS,
     QUANTIZATIONS,
-    head_name,
 )
 
 DEFAULT_METRIC = "ahon_ln"
-_HEAD = re.compile(r"\s*[Ll]?(\d{1,3})\s*[.,: ]\s*[Hh]?(\d{1,3})\s*")
-
-
-def parse_head(text: str) -> tuple[int, int]:
-    """(layer, head) of `L03.H07`, `3.7`, `l3 h7`. Raises BadInput with an example."""
-    match = _HEAD.fullmatch(text)
-    if not match:
-        raise BadInput(f"{text!r} is no head. Write it like L03.H07 (layer 3, head 7, both from zero).")
-    return int(match[1]), int(match[2])
-
-
-def _text(value: str) -> str:
-    if len(value) > 300 or any(ord(char) < 32 for char in value):
-        raise BadInput("it is too long or holds control characters")
-    return value
-
-
-def _prose(value: str) -> str:
-    """A longer text, of several lines."""
-    if len(value) > 2_000 or any(ord(char) < 32 and char not in "\n\t" for char in value):
-        raise BadInput("it is longer than 2,000 characters or holds control characters")
-    return value
-
-
-def _choice(options) -> Callable[[str], str]:
-    def read(value: str) -> str:
-        if value not in options:
-            raise BadInput(f"it must be one of {', '.join(options)}")
-        return value
-
-    return read
-
-
-def _row(table: Mapping, kind: str) -> Callable[[str], str]:
-    def read(value: str) -> str:
-        lookup(table, value, kind)
-        return value
-
-    return read
-
-
-def _whole(low: int, high: int) -> Callable[[str], int]:
-    def read(value: str) -> int:
-        if not re.fullmatch(r"\d{1,9}", value) or not low <= int(value) <= high:
-            raise BadInput(f"it must be a whole number from {low:,} to {high:,}")
-        return int(value)
-
-    return read
-
-
-def _number(low: float, high: float) -> Callable[[str], float]:
-    def read(value: str) -> float:
-        try:
-            number = float(value)
-        except ValueError:
-            number = math.nan
-        if not low <= number <= high:
-            raise BadInput(f"it must be a number from {low:g} to {high:g}")
-        return number
-
-    return read
-
-
-def _unless_empty(read: Callable[[str], Any]) -> Callable[[str], Any]:
-    """None where the text is empty: nobody has set it."""
-    return lambda value: read(value) if value else None
-
-
-def _flag(value: str) -> bool:
-    return _choice(("true", "false"))(value) == "true"
-
-
-def _head(value: str) -> str:
-    return head_name(*parse_head(value)) if value else ""
-
-
-def parse_heads(text: str) -> tuple[tuple[int, int], ...]:
-    """The heads of `3:0,4,7;5:1` (layer 3, heads 0, 4 and 7; layer 5, head 1), sorted. Raises BadInput with an example."""
-    found = set()
-    for part in text.split(";") if text else ():
-        match = re.fullmatch(r"(\d{1,3}):(\d{1,3}(?:,\d{1,3})*)", part)
-        if not match:
-            raise BadInput(
-                f"{part[:60]!r} is no list of heads. Write it like 3:0,4,7;5:1 (layer, then its heads)"
-            )
-        found |= {(int(match[1]), int(head)) for head in match[2].split(",")}
-    return tuple(sorted(found))
-
-
-def write_heads(heads: Iterable[tuple[int, int]]) -> str:
-    """What `parse_heads` reads."""
-    layers: dict[int, list[int]] = {}
-    for layer, head in sorted(set(heads)):
-        layers.setdefault(layer, []).append(head)
-    return ";".join(f"{layer}:{','.join(map(str, several))}" for layer, several in layers.items())
-
-
-def _heads(value: str) -> str:
-    return write_heads(parse_heads(value))
-
-
-def _picked_on(value: str) -> str:
-    """Where a set by hand was chosen, and of which set that is told: `headviz.ui.ablation.hand` writes it."""
-    if value and (len(value) > 8_000 or not re.fullmatch(r"[0-9a-f]{8}\[.*\]", value)):
-        raise BadInput("it must be what headviz wrote about where a set of heads was chosen")
-    return value
-
-
-def _several(table: Mapping, kind: str) -> Callable[[str], str]:
-    """Rows of a table, comma-separated, each once, in the table's order."""
-
-    def read(value: str) -> str:
-        names = [part.strip() for part in value.split(",") if part.strip()]
-        for one in names:
-            lookup(table, one, kind)
-        return ",".join(name for name in table if name in names)
-
-    return read
-
-
-def _names(value: str) -> str:
-    """Names, comma-separated, each once, in their order; what they name is known to who uses them."""
-    if len(value) > 4_000 or any(ord(char) < 32 for char in value):
-        raise BadInput("it is too long or holds control characters")
-    return ",".join(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
-
-
-def _lengths(value: str) -> str:
-    """Input lengths in tokens, comma-separated, each once, shortest first."""
-    read = _whole(1, 131_072)
-    return ",".join(map(str, sorted({read(part.strip()) for part in value.split(",") if part.strip()})))
-
-
-def parse_seeds(text: str) -> tuple[int, ...]:
-    """The seeds of `0,1,2`, each once, in their order. Raises BadInput for none, or for what is no seed."""
-    read = _whole(0, 999_999)
-    found = tuple(dict.fromkeys(read(part.strip()) for part in text.split(",") if part.strip()))
-    if not found:
-        raise BadInput("There is no seed. Write one or more whole numbers, such as 0,1,2.")
-    return found
-
-
-def _seeds(value: str) -> str:
-    return ",".join(map(str, parse_seeds(value)))
-
-
-def _sha(value: str) -> str:
-    if value and not re.fullmatch(r"[0-9a-f]{64}", value):
-        raise BadInput("it must be 64 hex digits, under which headviz kept a text or a job")
-    return value
 
 
 @dataclass(frozen=True)
@@ -244,143 +92,145 @@ RECOVERY = (
 )  # panels of one repair
 
 VIEW: dict[str, Parameter] = {
-    "model": Parameter(_text, "smollm2"),
-    "revision": Parameter(_text, ""),
-    "dtype": Parameter(_choice(("auto", *DTYPES)), "auto"),
-    "quantization": Parameter(_choice(QUANTIZATIONS), "none"),
-    "corpus": Parameter(_row(CORPORA, "corpus"), "docstrings"),
-    "dataset": Parameter(_text, ""),
-    "config": Parameter(_text, ""),
-    "split": Parameter(_text, ""),
-    "column": Parameter(_text, ""),
-    "data_revision": Parameter(_text, ""),
-    "text": Parameter(_sha, ""),
-    "part": Parameter(_choice(PARTS), "held-out"),
-    "inputs": Parameter(_whole(1, 2_000), 16),
-    "tokens": Parameter(_whole(1, 131_072), 512),
-    "seed": Parameter(_whole(0, 999_999), 0),
-    "bos": Parameter(_choice(BOS_POLICIES), "tokenizer"),
-    "chat": Parameter(_flag, False),
-    "metric": Parameter(_row(METRICS, "score"), DEFAULT_METRIC, "heads ablation compare"),
-    "rule": Parameter(_choice(STRICT), "auto", "heads"),
-    "share": Parameter(_number(0, 100), 20.0, "heads compare"),
-    "threshold": Parameter(_number(-1e9, 1e9), 0.0, "heads"),
-    "shows": Parameter(_choice(("score", "inactive")), "score", "heads"),
-    "head": Parameter(_head, "", "heads ablation disagreement compare bands"),
-    "panel": Parameter(_choice(PANELS), "distribution", "heads"),
-    "picture": Parameter(_choice(("svg", "png")), "svg", "heads ablation disagreement compare bands surgery"),
-    "target": Parameter(_choice(TARGETS), "loss", "ablation disagreement compare"),
-    "off": Parameter(_number(0, 100), 20.0, "ablation"),
-    "by": Parameter(_choice(("head", "group")), "head", "ablation"),
-    "even": Parameter(_flag, False, "ablation"),
-    "draws": Parameter(_whole(1, 100), 3, "ablation disagreement"),
-    "scoring": Parameter(_choice(("auto", "letter", "text")), "auto", "ablation disagreement compare"),
-    "shots": Parameter(_choice(SHOTS), "auto", "ablation disagreement compare"),
-    "each": Parameter(_whole(0, 1_000), 0, "ablation disagreement compare"),
-    "look": Parameter(_choice(LOOKS), "curve", "ablation"),
-    "mode": Parameter(_choice(("static", "per-input")), "static", "ablation"),
-    "turned": Parameter(_flag, False, "ablation"),
-    "pick": Parameter(_choice(("score", "hand")), "score", "ablation"),
-    "picked": Parameter(_heads, "", "ablation"),
-    "scores": Parameter(_several(METRICS, "score"), "ahon_ln,awft", "ablation"),
-    "questions": Parameter(_sha, "", "ablation disagreement compare"),
-    "subjects": Parameter(_names, "", "ablation disagreement compare"),
-    "template": Parameter(_flag, False, "ablation disagreement compare"),
-    "chosen": Parameter(_choice(CHOSEN), "auto", "ablation disagreement compare"),
-    "chosen_part": Parameter(_choice(("auto", *PARTS)), "auto", "ablation disagreement compare"),
-    "chosen_inputs": Parameter(_whole(0, 2_000), 0, "ablation disagreement compare"),
-    "strict": Parameter(_choice(STRICT), "auto", "ablation"),
-    "cut": Parameter(_number(-1e9, 1e9), 0.0, "ablation"),
-    "wide": Parameter(_flag, False, "ablation"),
-    "by_whom": Parameter(_text, "", "ablation"),
-    "picked_on": Parameter(_picked_on, "", "ablation"),
-    "half": Parameter(_choice(("all", "first", "second")), "all", "ablation disagreement compare"),
-    "points": Parameter(_number(0.01, 100), 1.0, "ablation disagreement compare"),
-    "nats": Parameter(_number(0.001, 100), 0.05, "ablation disagreement compare"),
-    "alone": Parameter(_choice(("short", "whole")), "short", "ablation"),
-    "shown": Parameter(_choice(("score", "gradient", "cost")), "score", "ablation"),
-    "prompt": Parameter(_prose, PROMPT, "ablation"),
-    "length": Parameter(_whole(1, 256), 40, "ablation"),
-    "turn": Parameter(_flag, False, "ablation"),
-    "instead": Parameter(_choice(("zero", "mean")), "zero", "ablation"),
-    "others": Parameter(_choice(("uniform", "layer_matched")), "uniform", "ablation"),
-    "against": Parameter(_names, "", "compare"),
-    "other_dtype": Parameter(_choice(("auto", *DTYPES)), "auto", "compare"),
-    "other_quantization": Parameter(_choice(("left", *QUANTIZATIONS)), "left", "compare"),
-    "other_data": Parameter(_choice(OTHER_DATA), "left", "compare"),
-    "other_bos": Parameter(_choice(("left", *BOS_POLICIES)), "left", "compare"),
-    "pair": Parameter(_whole(1, 8), 1, "compare"),
-    "share_by": Parameter(_choice(("auto", "share")), "auto", "compare"),
-    "differs": Parameter(_choice(COMPARED), "distributions", "compare"),
-    "texts": Parameter(_several(STABLE_DATA, "corpus"), "docstrings,stdlib-code", "compare"),
-    "lengths": Parameter(_lengths, "128,512", "compare"),
-    "first": Parameter(_row(METRICS, "score"), "awft", "disagreement"),
-    "second": Parameter(_row(METRICS, "score"), DEFAULT_METRIC, "disagreement"),
-    "budget_by": Parameter(_choice(STRICT), "auto", "disagreement"),
-    "budget": Parameter(_number(0, 50), 20.0, "disagreement"),
-    "line_first": Parameter(_unless_empty(_number(-1e9, 1e9)), None, "disagreement"),
-    "line_second": Parameter(_unless_empty(_number(-1e9, 1e9)), None, "disagreement"),
-    "follow": Parameter(_choice(FOLLOWS), "first", "disagreement"),
-    "marked": Parameter(_heads, "", "disagreement"),
-    "looked": Parameter(_heads, "", "disagreement"),
-    "boxes": Parameter(_flag, True, "disagreement"),
-    "facet": Parameter(_choice(FACETS), "costs", "disagreement"),
-    "agree_by": Parameter(_choice(("jaccard", "overlap", "precision")), "jaccard", "disagreement"),
-    "agreed": Parameter(_flag, False, "disagreement"),
-    "step": Parameter(_whole(0, 4), 0, "disagreement"),
-    "order": Parameter(_choice(("index", "slope")), "slope", "bands"),
-    "rows": Parameter(_choice(("all", "later")), "all", "bands"),
-    "dead_above": Parameter(_number(0, 1), 0.95, "bands surgery"),
-    "sink_above": Parameter(_number(0, 1), 0.5, "bands surgery"),
-    "nats_below": Parameter(_number(0, 20), 0.5, "bands surgery"),
-    "band_over": Parameter(_number(0, 99), 30.0, "bands"),
-    "reported": Parameter(_flag, True, "bands"),
-    "overlaid": Parameter(_names, "", "bands"),
-    "aspect": Parameter(_choice(ASPECTS), "spread", "bands"),
-    "instead_of_bos": Parameter(_text, "The", "bands"),
-    "repair": Parameter(_choice(("collapsed", "band", "dead")), "collapsed", "bands"),
-    "treat_by": Parameter(_choice(("rule", "hand")), "rule", "surgery"),
-    "treat_rule": Parameter(_text, "bos>0.5", "surgery"),
-    "treated": Parameter(_heads, "", "surgery"),
-    "treated_from": Parameter(_text, "", "surgery"),
-    "repair_arms": Parameter(_several(ARMS, "arm"), "repair,untrained,no-reinit", "surgery"),
-    "repair_seeds": Parameter(_seeds, "0,1,2", "surgery"),
-    "train_on": Parameter(_choice(TEXTS), "docstrings", "surgery"),
-    "train_windows": Parameter(_whole(0, 1_000_000), 0, "surgery"),
-    "train_tokens": Parameter(_whole(0, 8_192), 0, "surgery"),
-    "shuffled": Parameter(_flag, False, "surgery"),
-    "held_on": Parameter(_choice(("same", *TEXTS)), "same", "surgery"),
-    "held_windows": Parameter(_whole(2, 2_000), 64, "surgery"),
-    "other_on": Parameter(_choice(("none", *TEXTS)), "stdlib-code", "surgery"),
-    "repair_steps": Parameter(_whole(1, 100_000), 300, "surgery"),
-    "every": Parameter(_whole(1, 100_000), 25, "surgery"),
-    "patience": Parameter(_whole(0, 1_000), 0, "surgery"),
-    "passes": Parameter(_whole(1, 9), 1, "surgery"),
-    "repair_threads": Parameter(_whole(0, 1_024), 0, "surgery"),
-    "recipe": Parameter(_choice(("auto", "paper", "small", "edited")), "auto", "surgery"),
-    "init": Parameter(_choice(("xavier-uniform", "xavier-normal")), "xavier-uniform", "surgery"),
-    "joint": Parameter(_flag, True, "surgery"),
-    "rate": Parameter(_number(1e-7, 1), 5e-5, "surgery"),
-    "decay": Parameter(_number(0, 1), 0.0, "surgery"),
-    "clip": Parameter(_number(0, 100), 1.0, "surgery"),
-    "batch": Parameter(_whole(1, 512), 1, "surgery"),
-    "accumulate": Parameter(_whole(1, 512), 8, "surgery"),
-    "warmup": Parameter(_whole(0, 100_000), 100, "surgery"),
-    "schedule": Parameter(_choice(("cosine", "constant")), "cosine", "surgery"),
-    "master": Parameter(_choice(("float32", "model")), "float32", "surgery"),
-    "recompute": Parameter(_flag, False, "surgery"),
-    "stage": Parameter(_choice(STAGES), "design", "surgery"),
-    "operation": Parameter(_sha, "", "surgery"),
-    "versus": Parameter(_sha, "", "surgery"),
-    "recovery": Parameter(_choice(RECOVERY), "verdict", "surgery"),
-    "arm_shown": Parameter(_row(ARMS, "arm"), "repair", "surgery"),
-    "seed_shown": Parameter(_whole(0, 999_999), 0, "surgery"),
-    "pass_shown": Parameter(_whole(1, 9), 1, "surgery"),
-    "loss_as": Parameter(_choice(("nats", "perplexity")), "nats", "surgery"),
-    "among": Parameter(_choice(("treated", "untouched", "all")), "treated", "surgery"),
-    "point": Parameter(_choice(("best", "last")), "best", "surgery"),
-    "inside": Parameter(_flag, False, "heads"),
-    "input": Parameter(_whole(0, 1_999), 0, "heads"),
+    "model": Parameter(read.text, "smollm2"),
+    "revision": Parameter(read.text, ""),
+    "dtype": Parameter(read.choice(("auto", *DTYPES)), "auto"),
+    "quantization": Parameter(read.choice(QUANTIZATIONS), "none"),
+    "corpus": Parameter(read.row(CORPORA, "corpus"), "docstrings"),
+    "dataset": Parameter(read.text, ""),
+    "config": Parameter(read.text, ""),
+    "split": Parameter(read.text, ""),
+    "column": Parameter(read.text, ""),
+    "data_revision": Parameter(read.text, ""),
+    "text": Parameter(read.sha, ""),
+    "part": Parameter(read.choice(PARTS), "held-out"),
+    "inputs": Parameter(read.whole(1, 2_000), 16),
+    "tokens": Parameter(read.whole(1, 131_072), 512),
+    "seed": Parameter(read.whole(0, 999_999), 0),
+    "bos": Parameter(read.choice(BOS_POLICIES), "tokenizer"),
+    "chat": Parameter(read.flag, False),
+    "metric": Parameter(read.row(METRICS, "score"), DEFAULT_METRIC, "heads ablation compare"),
+    "rule": Parameter(read.choice(STRICT), "auto", "heads"),
+    "share": Parameter(read.number(0, 100), 20.0, "heads compare"),
+    "threshold": Parameter(read.number(-1e9, 1e9), 0.0, "heads"),
+    "shows": Parameter(read.choice(("score", "inactive")), "score", "heads"),
+    "head": Parameter(read.head, "", "heads ablation disagreement compare bands"),
+    "panel": Parameter(read.choice(PANELS), "distribution", "heads"),
+    "picture": Parameter(
+        read.choice(("svg", "png")), "svg", "heads ablation disagreement compare bands surgery"
+    ),
+    "target": Parameter(read.choice(TARGETS), "loss", "ablation disagreement compare"),
+    "off": Parameter(read.number(0, 100), 20.0, "ablation"),
+    "by": Parameter(read.choice(("head", "group")), "head", "ablation"),
+    "even": Parameter(read.flag, False, "ablation"),
+    "draws": Parameter(read.whole(1, 100), 3, "ablation disagreement"),
+    "scoring": Parameter(read.choice(("auto", "letter", "text")), "auto", "ablation disagreement compare"),
+    "shots": Parameter(read.choice(SHOTS), "auto", "ablation disagreement compare"),
+    "each": Parameter(read.whole(0, 1_000), 0, "ablation disagreement compare"),
+    "look": Parameter(read.choice(LOOKS), "curve", "ablation"),
+    "mode": Parameter(read.choice(("static", "per-input")), "static", "ablation"),
+    "turned": Parameter(read.flag, False, "ablation"),
+    "pick": Parameter(read.choice(("score", "hand")), "score", "ablation"),
+    "picked": Parameter(read.heads, "", "ablation"),
+    "scores": Parameter(read.several(METRICS, "score"), "ahon_ln,awft", "ablation"),
+    "questions": Parameter(read.sha, "", "ablation disagreement compare"),
+    "subjects": Parameter(read.names, "", "ablation disagreement compare"),
+    "template": Parameter(read.flag, False, "ablation disagreement compare"),
+    "chosen": Parameter(read.choice(CHOSEN), "auto", "ablation disagreement compare"),
+    "chosen_part": Parameter(read.choice(("auto", *PARTS)), "auto", "ablation disagreement compare"),
+    "chosen_inputs": Parameter(read.whole(0, 2_000), 0, "ablation disagreement compare"),
+    "strict": Parameter(read.choice(STRICT), "auto", "ablation"),
+    "cut": Parameter(read.number(-1e9, 1e9), 0.0, "ablation"),
+    "wide": Parameter(read.flag, False, "ablation"),
+    "by_whom": Parameter(read.text, "", "ablation"),
+    "picked_on": Parameter(read.picked_on, "", "ablation"),
+    "half": Parameter(read.choice(("all", "first", "second")), "all", "ablation disagreement compare"),
+    "points": Parameter(read.number(0.01, 100), 1.0, "ablation disagreement compare"),
+    "nats": Parameter(read.number(0.001, 100), 0.05, "ablation disagreement compare"),
+    "alone": Parameter(read.choice(("short", "whole")), "short", "ablation"),
+    "shown": Parameter(read.choice(("score", "gradient", "cost")), "score", "ablation"),
+    "prompt": Parameter(read.prose, PROMPT, "ablation"),
+    "length": Parameter(read.whole(1, 256), 40, "ablation"),
+    "turn": Parameter(read.flag, False, "ablation"),
+    "instead": Parameter(read.choice(("zero", "mean")), "zero", "ablation"),
+    "others": Parameter(read.choice(("uniform", "layer_matched")), "uniform", "ablation"),
+    "against": Parameter(read.names, "", "compare"),
+    "other_dtype": Parameter(read.choice(("auto", *DTYPES)), "auto", "compare"),
+    "other_quantization": Parameter(read.choice(("left", *QUANTIZATIONS)), "left", "compare"),
+    "other_data": Parameter(read.choice(OTHER_DATA), "left", "compare"),
+    "other_bos": Parameter(read.choice(("left", *BOS_POLICIES)), "left", "compare"),
+    "pair": Parameter(read.whole(1, 8), 1, "compare"),
+    "share_by": Parameter(read.choice(("auto", "share")), "auto", "compare"),
+    "differs": Parameter(read.choice(COMPARED), "distributions", "compare"),
+    "texts": Parameter(read.several(STABLE_DATA, "corpus"), "docstrings,stdlib-code", "compare"),
+    "lengths": Parameter(read.lengths, "128,512", "compare"),
+    "first": Parameter(read.row(METRICS, "score"), "awft", "disagreement"),
+    "second": Parameter(read.row(METRICS, "score"), DEFAULT_METRIC, "disagreement"),
+    "budget_by": Parameter(read.choice(STRICT), "auto", "disagreement"),
+    "budget": Parameter(read.number(0, 50), 20.0, "disagreement"),
+    "line_first": Parameter(read.unless_empty(read.number(-1e9, 1e9)), None, "disagreement"),
+    "line_second": Parameter(read.unless_empty(read.number(-1e9, 1e9)), None, "disagreement"),
+    "follow": Parameter(read.choice(FOLLOWS), "first", "disagreement"),
+    "marked": Parameter(read.heads, "", "disagreement"),
+    "looked": Parameter(read.heads, "", "disagreement"),
+    "boxes": Parameter(read.flag, True, "disagreement"),
+    "facet": Parameter(read.choice(FACETS), "costs", "disagreement"),
+    "agree_by": Parameter(read.choice(("jaccard", "overlap", "precision")), "jaccard", "disagreement"),
+    "agreed": Parameter(read.flag, False, "disagreement"),
+    "step": Parameter(read.whole(0, 4), 0, "disagreement"),
+    "order": Parameter(read.choice(("index", "slope")), "slope", "bands"),
+    "rows": Parameter(read.choice(("all", "later")), "all", "bands"),
+    "dead_above": Parameter(read.number(0, 1), 0.95, "bands surgery"),
+    "sink_above": Parameter(read.number(0, 1), 0.5, "bands surgery"),
+    "nats_below": Parameter(read.number(0, 20), 0.5, "bands surgery"),
+    "band_over": Parameter(read.number(0, 99), 30.0, "bands"),
+    "reported": Parameter(read.flag, True, "bands"),
+    "overlaid": Parameter(read.names, "", "bands"),
+    "aspect": Parameter(read.choice(ASPECTS), "spread", "bands"),
+    "instead_of_bos": Parameter(read.text, "The", "bands"),
+    "repair": Parameter(read.choice(("collapsed", "band", "dead")), "collapsed", "bands"),
+    "treat_by": Parameter(read.choice(("rule", "hand")), "rule", "surgery"),
+    "treat_rule": Parameter(read.text, "bos>0.5", "surgery"),
+    "treated": Parameter(read.heads, "", "surgery"),
+    "treated_from": Parameter(read.text, "", "surgery"),
+    "repair_arms": Parameter(read.several(ARMS, "arm"), "repair,untrained,no-reinit", "surgery"),
+    "repair_seeds": Parameter(read.seeds, "0,1,2", "surgery"),
+    "train_on": Parameter(read.choice(TEXTS), "docstrings", "surgery"),
+    "train_windows": Parameter(read.whole(0, 1_000_000), 0, "surgery"),
+    "train_tokens": Parameter(read.whole(0, 8_192), 0, "surgery"),
+    "shuffled": Parameter(read.flag, False, "surgery"),
+    "held_on": Parameter(read.choice(("same", *TEXTS)), "same", "surgery"),
+    "held_windows": Parameter(read.whole(2, 2_000), 64, "surgery"),
+    "other_on": Parameter(read.choice(("none", *TEXTS)), "stdlib-code", "surgery"),
+    "repair_steps": Parameter(read.whole(1, 100_000), 300, "surgery"),
+    "every": Parameter(read.whole(1, 100_000), 25, "surgery"),
+    "patience": Parameter(read.whole(0, 1_000), 0, "surgery"),
+    "passes": Parameter(read.whole(1, 9), 1, "surgery"),
+    "repair_threads": Parameter(read.whole(0, 1_024), 0, "surgery"),
+    "recipe": Parameter(read.choice(("auto", "paper", "small", "edited")), "auto", "surgery"),
+    "init": Parameter(read.choice(("xavier-uniform", "xavier-normal")), "xavier-uniform", "surgery"),
+    "joint": Parameter(read.flag, True, "surgery"),
+    "rate": Parameter(read.number(1e-7, 1), 5e-5, "surgery"),
+    "decay": Parameter(read.number(0, 1), 0.0, "surgery"),
+    "clip": Parameter(read.number(0, 100), 1.0, "surgery"),
+    "batch": Parameter(read.whole(1, 512), 1, "surgery"),
+    "accumulate": Parameter(read.whole(1, 512), 8, "surgery"),
+    "warmup": Parameter(read.whole(0, 100_000), 100, "surgery"),
+    "schedule": Parameter(read.choice(("cosine", "constant")), "cosine", "surgery"),
+    "master": Parameter(read.choice(("float32", "model")), "float32", "surgery"),
+    "recompute": Parameter(read.flag, False, "surgery"),
+    "stage": Parameter(read.choice(STAGES), "design", "surgery"),
+    "operation": Parameter(read.sha, "", "surgery"),
+    "versus": Parameter(read.sha, "", "surgery"),
+    "recovery": Parameter(read.choice(RECOVERY), "verdict", "surgery"),
+    "arm_shown": Parameter(read.row(ARMS, "arm"), "repair", "surgery"),
+    "seed_shown": Parameter(read.whole(0, 999_999), 0, "surgery"),
+    "pass_shown": Parameter(read.whole(1, 9), 1, "surgery"),
+    "loss_as": Parameter(read.choice(("nats", "perplexity")), "nats", "surgery"),
+    "among": Parameter(read.choice(("treated", "untouched", "all")), "treated", "surgery"),
+    "point": Parameter(read.choice(("best", "last")), "best", "surgery"),
+    "inside": Parameter(read.flag, False, "heads"),
+    "input": Parameter(read.whole(0, 1_999), 0, "heads"),
 }
 
 

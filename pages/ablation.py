@@ -11,6 +11,7 @@ from headviz.analysis.metrics import METRICS
 from headviz.charts import heatmap, tables
 from headviz.data import corpora
 from headviz.errors import HeadvizError
+from headviz.readers import parse_head
 from headviz.types import ScoreTable
 from headviz.ui.ablation import (
     alone,
@@ -31,7 +32,6 @@ from headviz.ui.ablation.hand import by_hand, clicked, draws_boxes, edit, map_sh
 from headviz.ui.ablation.measurements import Measurements, sentence
 from headviz.ui.ablation.plan import is_small, plan_now
 from headviz.ui.within import Within
-from headviz.view import parse_head
 
 # Name in the URL → title, and what draws it from the measurements and the scores that chose.
 PANELS = {

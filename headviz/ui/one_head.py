@@ -9,11 +9,11 @@ from headviz.analysis.metrics import METRICS
 from headviz.charts import fmt, pattern, spread, tables
 from headviz.charts.scales import value_unit
 from headviz.errors import BadInput
+from headviz.readers import parse_head
 from headviz.types import PatternRequest, ScoreRequest, ScoreTable, head_name
 from headviz.ui.answers import answer
 from headviz.ui.parts import chart, provenance, provenance_text
 from headviz.ui.state import keyed, pick_head, put, starts_by_itself, theme, value
-from headviz.view import parse_head
 
 PAPERS = [name for name in METRICS if not METRICS[name].extra]
 

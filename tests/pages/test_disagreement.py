@@ -9,9 +9,10 @@ import pytest
 from headviz.analysis import ablation, agreement, groupcosts
 from headviz.jobs import local
 from headviz.jobs.kinds import job_digest
+from headviz.readers import write_heads
 from headviz.types import SinkPlaces, plain
 from headviz.ui.disagreement.work import POSITIONS, sink_request
-from headviz.view import FACETS, write_heads
+from headviz.view import FACETS
 from tests.fakes import fake_geometry, fake_provenance
 from tests.pages import conftest
 from tests.pages.conftest import figure, losses, open_app, said

@@ -8,8 +8,8 @@ from headviz.analysis.choose import HeadSet
 from headviz.jobs import local
 from headviz.jobs.kinds import KINDS, job_digest
 from headviz.jobs.view import JobView
+from headviz.readers import write_heads
 from headviz.types import Ablation, MeasureRequest
-from headviz.view import write_heads
 from tests.pages import conftest
 from tests.pages.conftest import default_request, open_app, said
 from tests.pages.conftest import open_page as ablation_page

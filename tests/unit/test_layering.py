@@ -42,6 +42,7 @@ MAY_IMPORT = {
         "data",
         "models",
         "machine",
+        "readers",
         "view",
         "reopen",
     },

@@ -5,7 +5,8 @@ from urllib.parse import parse_qsl
 import pytest
 
 from headviz.errors import BadInput
-from headviz.view import VIEW, parse_head, parse_heads, query, read_url, write_heads, written
+from headviz.readers import parse_head, parse_heads, write_heads
+from headviz.view import VIEW, query, read_url, written
 
 CHANGED = {
     "model": "org/model",

@@ -11,8 +11,8 @@ from headviz import ui
 from headviz.analysis.headfile import read_heads, read_origin, read_places
 from headviz.analysis.metrics import METRICS
 from headviz.errors import BadInput
+from headviz.readers import parse_heads, write_heads
 from headviz.types import DataRef, ModelRef, QuestionsRef, ScoreTable, head_name, plain
-from headviz.view import parse_heads, write_heads
 
 Places = tuple[DataRef | QuestionsRef | None, ...]  # as `Plan.origin_on`
 HAND = "by hand"

@@ -6,9 +6,9 @@ import streamlit as st
 
 from headviz.analysis.ablation import Plan
 from headviz.analysis.metrics import METRICS
+from headviz.readers import parse_heads, write_heads
 from headviz.types import ModelRef
 from headviz.ui.ablation.hand import HAND, Places, put_set
-from headviz.view import parse_heads, write_heads
 
 MOST = 4_000  # sets; the oldest are forgotten
 

@@ -13,12 +13,12 @@ from headviz.analysis.yardsticks import YARDSTICKS, Yardstick, yardstick
 from headviz.data import corpora, questions
 from headviz.errors import HeadvizError
 from headviz.models import catalog
+from headviz.readers import parse_heads
 from headviz.settings import settings
 from headviz.types import DataRef, QuestionsRef
 from headviz.ui.ablation.expected import questions_of
 from headviz.ui.ablation.hand import HAND, places_now
 from headviz.ui.answers import cached
-from headviz.view import parse_heads
 
 OWN_WAY = {
     "quiz": ("text", 0),

@@ -13,8 +13,8 @@ from headviz.analysis import headfile
 from headviz.analysis.choose import HeadSet
 from headviz.charts import tables
 from headviz.jobs.kinds import spec
+from headviz.readers import write_heads
 from headviz.ui.bands.work import Work
-from headviz.view import write_heads
 
 WHICH = {"collapsed": "All collapsed", "band": "Collapsed, in the band", "dead": "Dead"}
 

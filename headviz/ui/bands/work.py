@@ -14,8 +14,8 @@ from headviz.analysis.bands import Band, Thresholds
 from headviz.analysis.nulls import null_mass, random_head
 from headviz.charts.by_slope import Level
 from headviz.models import catalog
+from headviz.readers import parse_head
 from headviz.types import Bands, BandsRequest, Geometry
-from headviz.view import parse_head
 
 RANDOM_SLOPES, RANDOM_DRAWS, RANDOM_TOKENS = 8, 6, 1024  # a page must not draw T×T numbers for long
 GRID = 60  # points of the null curve

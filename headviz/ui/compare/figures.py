@@ -10,10 +10,10 @@ from headviz.charts import distances, tables
 from headviz.charts.delta import delta_map
 from headviz.charts.movers import movers_chart
 from headviz.charts.scales import value_unit
+from headviz.readers import parse_head
 from headviz.types import head_name
 from headviz.ui.compare import panels
 from headviz.ui.compare.work import ANCESTRY, Work
-from headviz.view import parse_head
 
 
 def matrix(work: Work) -> None:

@@ -7,10 +7,10 @@ import streamlit as st
 from headviz import ui
 from headviz.analysis.agreement import Group
 from headviz.charts import quadrants, tables
+from headviz.readers import parse_heads, write_heads
 from headviz.types import head_name
 from headviz.ui.ablation.hand import HAND, put_set
 from headviz.ui.disagreement.work import Work
-from headviz.view import parse_heads, write_heads
 
 SHOWN = 24  # names that are written out
 

@@ -13,9 +13,9 @@ from headviz.charts.pattern import plain_piece
 from headviz.charts.scales import value_unit
 from headviz.charts.thumb import pattern_thumb, top_tokens
 from headviz.charts.verdicts import dispute_sentences
+from headviz.readers import parse_heads, write_heads
 from headviz.types import PatternRequest, QuestionsRef
 from headviz.ui.disagreement.work import Work
-from headviz.view import parse_heads, write_heads
 
 EACH = 3  # cards of either side
 TOLD = ("ahon", "ftvvn", "aeqd")  # beside the two scores: how loud, how empty the first token, how spread out

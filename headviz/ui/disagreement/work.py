@@ -14,8 +14,8 @@ from headviz.analysis.ablation import Plan
 from headviz.analysis.agreement import Agreement, Matrices, Quadrants, Scored
 from headviz.analysis.groupcosts import DISPUTED, GroupCosts
 from headviz.errors import BadInput
+from headviz.readers import parse_heads
 from headviz.types import MeasureRequest, QuestionsRef, ScoreTable, SinkPlaces, SinkRequest
-from headviz.view import parse_heads
 
 POSITIONS = 16  # first tokens among which the sink is looked for
 

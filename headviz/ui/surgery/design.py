@@ -12,11 +12,11 @@ from headviz.analysis.headfile import read_heads
 from headviz.charts import fmt, tables
 from headviz.charts.treated_map import treated_map
 from headviz.errors import BadInput
+from headviz.readers import parse_heads, write_heads
 from headviz.surgery import rules
 from headviz.surgery.rules import Measured
 from headviz.types import Bands, BandsRequest, RepairRequest, ScoreRequest, head_name
 from headviz.ui.surgery import launch, presets, scheme
-from headviz.view import parse_heads, write_heads
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ def link(case: Case, report: RepairedCheckpoint, page: str) -> str:
     else:
         chosen = {"model": report.name, "dtype": dtype}
     if page == "ablation":
-        from headviz.view import write_heads
+        from headviz.readers import write_heads
 
         chosen |= {"pick": "hand", "picked": write_heads(report.heads)}
     return f"{page}?{urlencode(chosen)}"

@@ -7,10 +7,10 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from headviz import ui
+from headviz.readers import write_heads
 from headviz.surgery.layouts import trained_numbers, treat, whole_numbers
 from headviz.surgery.paper import HOW_TO_COMPARE, PRESETS, RELEASED, Preset
 from headviz.types import Geometry
-from headviz.view import write_heads
 
 WIDTHS = {"bloom-560m": 1024, "bloom-1b7": 2048}  # model sizes of the paper's models
 

@@ -9,12 +9,13 @@ import streamlit as st
 from headviz import machine, ui
 from headviz.data import corpora
 from headviz.data.corpora import CORPORA
+from headviz.readers import parse_seeds
 from headviz.reopen import of_data
 from headviz.settings import settings
 from headviz.surgery.plan import SCHEMES, Facts, Measured, Scheme, matched_healthy, scheme_for
 from headviz.types import DataRef, Recipe, RepairRequest, ScoreRequest
 from headviz.types.repairs import Heads
-from headviz.view import TEXTS, parse_seeds
+from headviz.view import TEXTS
 
 RECIPES = {"auto": "By size", **{name: row.title for name, row in SCHEMES.items()}, "edited": "Edited"}
 MOST = 20_000  # training windows, unless somebody asks for more

@@ -14,6 +14,8 @@ from headviz.types.canonical import (
     digest,
     plain,
 )
+from headviz.types.carried import Geometry, Provenance
+from headviz.types.checkpoints import CheckpointReport, SavedFile, Speed
 from headviz.types.repairs import (
     Arm,
     HeadTest,
@@ -51,18 +53,13 @@ from headviz.types.requests import (
 from headviz.types.results import (
     AttentionByDistance,
     Bands,
-    CheckpointReport,
     Generation,
-    Geometry,
     HeadGradients,
     HeadLosses,
     HeadPattern,
-    Provenance,
     QuestionScores,
-    SavedFile,
     ScoreTable,
     SinkPlaces,
-    Speed,
     TextLosses,
 )
 from headviz.types.tables import RESULTS, Request, Result

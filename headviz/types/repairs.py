@@ -10,8 +10,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from headviz.types.carried import Geometry, Provenance, ReadOnlyArrays
+from headviz.types.checkpoints import SavedFile
 from headviz.types.requests import DataRef, ModelRef
-from headviz.types.results import Geometry, Provenance, SavedFile, _ReadOnlyArrays
 
 Arm = Literal["repair", "untrained", "no-reinit", "healthy", "removed"]
 Heads = tuple[tuple[int, int], ...]  # sorted (layer, head)
@@ -103,7 +104,7 @@ class RepairedRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RepairStock(_ReadOnlyArrays):
+class RepairStock(ReadOnlyArrays):
     """The model before surgery, on the texts of the plan.
 
     select:       nats a token on the select part
@@ -132,7 +133,7 @@ class RepairStock(_ReadOnlyArrays):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RepairRun(_ReadOnlyArrays):
+class RepairRun(ReadOnlyArrays):
     """One pass of one arm with one seed; of a running repair, as far as it is.
 
     number:      of the pass, from 1; heads: treated in it

@@ -1,62 +1,16 @@
-"""Results: frozen dataclasses over numpy arrays that nobody can write to."""
+"""Results of scoring and measuring: frozen dataclasses over numpy arrays that nobody can write to."""
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-
-@dataclass(frozen=True, kw_only=True)
-class Geometry:
-    """Shape of a model. `slopes`: ALiBi slope of each head, (H,), or None where positions are not ALiBi."""
-
-    family: str
-    layers: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    hidden: int
-    slopes: tuple[float, ...] | None = None
+from headviz.types.carried import Geometry, Provenance, ReadOnlyArrays
 
 
 @dataclass(frozen=True, kw_only=True)
-class Provenance:
-    """What a figure carries beside its request: where, when, with what, and how far to trust the fast path.
-
-    self_check: worst error of the fused statistics against the float32 block loop on one input of this model on
-                this device: {"awft": …, "entropy": …, "value_norm": …, "output_norm": …} (norms relative)
-    """
-
-    request: dict[str, Any]
-    digest: str
-    device: str
-    threads: int
-    seconds: float
-    finished: str  # ISO 8601, UTC
-    versions: dict[str, str]
-    self_check: dict[str, float]
-    notes: tuple[
-        str, ...
-    ] = ()  # what a reader must know: "12 inputs, 16 were asked for: the text has no more"
-
-
-class _ReadOnlyArrays:
-    """Arrays of a result cannot be written to: many pages share one copy."""
-
-    def __post_init__(self) -> None:
-        for f in dataclasses.fields(self):  # type: ignore[arg-type]
-            value = getattr(self, f.name)
-            if isinstance(value, np.ndarray):
-                view = value.view()
-                view.flags.writeable = False
-                object.__setattr__(self, f.name, view)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScoreTable(_ReadOnlyArrays):
+class ScoreTable(ReadOnlyArrays):
     """Scores of all heads, input by input.
 
     metrics:   ids of `headviz.analysis.metrics.METRICS`, K of them
@@ -95,7 +49,7 @@ class ScoreTable(_ReadOnlyArrays):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeadPattern(_ReadOnlyArrays):
+class HeadPattern(ReadOnlyArrays):
     """One head on one input, over its T real tokens.
 
     attention:    (T, T) float32, row i the distribution of query i over keys 0..i
@@ -117,7 +71,7 @@ class HeadPattern(_ReadOnlyArrays):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SinkPlaces(_ReadOnlyArrays):
+class SinkPlaces(ReadOnlyArrays):
     """Attention that each of the first P tokens receives, head by head, on N inputs.
 
     weights: (N, L, H, P) float32, 0..1, mean weight on token j over the queries i ≥ j; NaN where the input has no token j.
@@ -138,7 +92,7 @@ class SinkPlaces(_ReadOnlyArrays):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bands(_ReadOnlyArrays):
+class Bands(ReadOnlyArrays):
     """Attention on the first real token, and entropy, of every head on N inputs.
 
     mass:      (N, L, H) float32, 0..1, mean over all query rows of the weight on the first token; row 0 counts as 1
@@ -179,7 +133,7 @@ class Bands(_ReadOnlyArrays):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttentionByDistance(_ReadOnlyArrays):
+class AttentionByDistance(ReadOnlyArrays):
     """How far back one head looks, over the real queries of N inputs of up to T tokens.
 
     mean:          (T,) float64, weight on the key at each distance, mean over the queries that have one so far back
@@ -197,7 +151,7 @@ class AttentionByDistance(_ReadOnlyArrays):
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuestionScores(_ReadOnlyArrays):
+class QuestionScores(ReadOnlyArrays):
     """Answers to Q questions with up to C choices each.
 
     subjects: names; subject: (Q,) int32, number of the question's subject; index: (Q,) int32, its place in the subject
@@ -221,7 +175,7 @@ class QuestionScores(_ReadOnlyArrays):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextLosses(_ReadOnlyArrays):
+class TextLosses(ReadOnlyArrays):
     """Next-token losses on N inputs.
 
     loss:      (N,) float64, nats summed over the input's predicted tokens; predicted: (N,) int32, how many those are
@@ -241,7 +195,7 @@ class TextLosses(_ReadOnlyArrays):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeadGradients(_ReadOnlyArrays):
+class HeadGradients(ReadOnlyArrays):
     """values: (L, H) float64, mean over inputs of |∂ loss / ∂ gate| at 1 (Michel et al. 2019). An order, never nats."""
 
     values: np.ndarray
@@ -250,7 +204,7 @@ class HeadGradients(_ReadOnlyArrays):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeadLosses(_ReadOnlyArrays):
+class HeadLosses(ReadOnlyArrays):
     """Next-token losses on N inputs with each head off alone.
 
     loss:      (N, L, H) float64, nats summed over the input's predicted tokens, with that head off
@@ -272,7 +226,7 @@ class HeadLosses(_ReadOnlyArrays):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Generation(_ReadOnlyArrays):
+class Generation(ReadOnlyArrays):
     """How a model went on from a prompt of P tokens: N new ones, the likeliest each time.
 
     prompt:  (P,) int32 token ids as fed; prompt_pieces: the text that each stands for
@@ -293,62 +247,3 @@ class Generation(_ReadOnlyArrays):
     stop: str
     geometry: Geometry
     provenance: Provenance
-
-
-@dataclass(frozen=True, kw_only=True)
-class SavedFile:
-    """A file of a written checkpoint."""
-
-    name: str
-    sha256: str
-    bytes: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Speed:
-    """Tokens a second, one number a turn; the model as it was and the checkpoint took turns, B = 1.
-
-    doing:  `reading` `tokens` tokens of a prompt at once, or `writing` as many, one after the other
-    """
-
-    doing: str
-    tokens: int
-    before: tuple[float, ...]
-    after: tuple[float, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class CheckpointReport:
-    """A checkpoint that was written, and how it compares with the model that it was made from.
-
-    name:       of its folder, and of the model in lists; revision: its content hash; off: how many heads are gone
-    difference: largest |logit of the checkpoint in plain transformers − logit of the model with the heads switched off|
-                over `compared` tokens; rounding: the same with nothing off, so what plain transformers and headviz differ by
-                anyway; same_next: share of these tokens after which both put the same token first, 0..1
-    loss_before, loss_off, loss_after: nats a token of the model, of the model with the heads switched off, and of the
-                checkpoint in plain transformers
-    speeds:     empty where they were not measured: then a note of the provenance says why
-    """
-
-    name: str
-    revision: str
-    smaller: bool
-    off: int
-    files: tuple[SavedFile, ...]
-    parameters_before: int
-    parameters_after: int
-    difference: float
-    rounding: float
-    same_next: float
-    compared: int
-    loss_before: float
-    loss_off: float
-    loss_after: float
-    speeds: tuple[Speed, ...]
-    geometry: Geometry
-    provenance: Provenance
-
-    @property
-    def bytes(self) -> int:
-        """Of all files."""
-        return sum(file.bytes for file in self.files)

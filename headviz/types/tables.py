@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headviz.types.checkpoints import CheckpointReport
 from headviz.types.repairs import RepairedCheckpoint, RepairedRequest, RepairReport, RepairRequest
 from headviz.types.requests import (
     BandsRequest,
@@ -19,7 +20,6 @@ from headviz.types.requests import (
 from headviz.types.results import (
     AttentionByDistance,
     Bands,
-    CheckpointReport,
     Generation,
     HeadGradients,
     HeadLosses,

@@ -188,7 +188,7 @@ def test_measure_inside_goes_on_by_itself_until_the_bracket_is_narrow(plan, tabl
 
 def test_cancel_takes_back_what_has_not_begun(plan, table, no_worker):
     measure(plan, table, lambda share: share)
-    app = open_page()
+    app = open_page(strict="share", share="20.0")
     app.button(key="measure_curve").click().run()
     assert len(queued()) > 50
     app.button(key="cancel_sweep").click().run()
@@ -412,7 +412,7 @@ def test_a_file_that_is_no_curve_is_a_sentence(plan, table, no_worker, data, say
 def test_nothing_is_computed_by_looking(plan, table, no_worker):
     measure(plan, table, lambda share: share)
     for look in ("curve", "scores", "models"):
-        open_page(look=look)
+        open_page(look=look, strict="share", share="20.0")
     assert queued() == []
     assert many.answered("measure", {})
 

@@ -109,6 +109,14 @@ def test_bad_plans_are_one_sentence(folder, capsys, changes, says):
 def test_what_excludes_each_other(folder, tmp_path, capsys):
     plan = tmp_path / "plan.json"
     plan.write_text("{}")
+    small = [
+        "--model",
+        str(folder),
+        "--corpus",
+        "stdlib-code",
+        "--other",
+        "none",
+    ]  # the docstrings take a while to build
     for arguments, says in (
         (["repair"], "Say which heads"),
         (["repair", str(plan), "--steps", "3"], "is the whole plan, with which --steps"),
@@ -116,9 +124,9 @@ def test_what_excludes_each_other(folder, tmp_path, capsys):
         (["repair", str(plan)], "no plan of a repair"),
         (["repair", str(tmp_path / "none.json")], "cannot be read"),
         (["repair", "--resume", "abc"], "No repair's id begins"),
-        (["repair", "--model", str(folder), "--preset", "bloom-1b7-pass-1"], "Choose that model, or a rule"),
+        (["repair", *small, "--preset", "bloom-1b7-pass-1"], "Choose that model, or a rule"),
         (
-            ["repair", "--model", str(folder), "--preset", "bloom-560m", "--scheme", "small"],
+            ["repair", *small, "--preset", "bloom-560m", "--scheme", "small"],
             "leave out --scheme",
         ),
         (["export", "abc", str(tmp_path / "x")], "No repair's id begins"),

@@ -72,14 +72,8 @@ def body() -> None:
             draw_map(work, table)
         with numbers:
             costs(work)
-        st.segmented_control(
-            "Look at",
-            list(PANELS),
-            format_func=lambda name: PANELS[name][0],
-            required=True,
-            label_visibility="collapsed",
-            help="What is shown below: each answers one question about the heads that are off.",
-            **ui.keyed("look"),
+        ui.look_at(
+            PANELS, "look", "What is shown below: each answers one question about the heads that are off."
         )
         PANELS[ui.value("look")][1](work, table)
         with progress:  # at the end: runs that begin take the processor from what is drawn

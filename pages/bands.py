@@ -40,15 +40,7 @@ def body() -> None:
             figures.draw_map(work)
         with right:
             figures.draw_scatter(work)
-        st.segmented_control(
-            "Look at",
-            list(PANELS),
-            format_func=lambda name: PANELS[name][0],
-            required=True,
-            label_visibility="collapsed",
-            help="What is shown below: each answers one question about the first token.",
-            **ui.keyed("aspect"),
-        )
+        ui.look_at(PANELS, "aspect", "What is shown below: each answers one question about the first token.")
         PANELS[ui.value("aspect")][1](work)
         made = work.bands.provenance
         ui.provenance(

@@ -92,15 +92,7 @@ def notes(work: Work) -> list[str]:
 def look(work: Work | None) -> None:
     """The panels; without a comparison, stability alone."""
     there = list(PANELS) if work is not None else ["stable"]
-    st.segmented_control(
-        "Look at",
-        list(PANELS),
-        format_func=lambda name: PANELS[name][0],
-        required=True,
-        label_visibility="collapsed",
-        help="What is shown below: each answers one question about the two models.",
-        **ui.keyed("differs"),
-    )
+    ui.look_at(PANELS, "differs", "What is shown below: each answers one question about the two models.")
     if ui.value("differs") in there:
         PANELS[ui.value("differs")][1](work)
 

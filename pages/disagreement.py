@@ -42,15 +42,7 @@ def body() -> None:
         if work.why:
             st.caption(work.why)
         brush.charts(work)
-        st.segmented_control(
-            "Look at",
-            list(FACETS),
-            format_func=lambda name: FACETS[name][0],
-            required=True,
-            label_visibility="collapsed",
-            help="What is shown below: each answers one question about the two scores.",
-            **ui.keyed("facet"),
-        )
+        ui.look_at(FACETS, "facet", "What is shown below: each answers one question about the two scores.")
         FACETS[ui.value("facet")][1](work)
         ui.provenance(ui.provenance_text(work.table))
 

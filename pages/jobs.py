@@ -9,18 +9,9 @@ from headviz.jobs.folder import ENDED
 from headviz.reopen import page_of
 from headviz.settings import settings
 from headviz.ui.ablation import origins
+from headviz.ui.answers import STATES
 
 SHOWN = 40  # ended jobs, newest first
-
-STATES = {
-    "running": ":orange[●] running",
-    "queued": ":gray[○] waiting",
-    "interrupted": ":orange[○] taken up again",
-    "stalled": ":orange[●] no sign of life",
-    "done": ":green[●] done",
-    "failed": ":red[●] failed",
-    "cancelled": ":gray[×] cancelled",
-}
 
 
 def job_row(job) -> None:

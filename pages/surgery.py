@@ -72,15 +72,7 @@ def watch(said) -> None:
     with said:
         headline(digest, work.is_running(case.job))
     listing.state(case)
-    st.segmented_control(
-        "Look at",
-        list(PANELS),
-        format_func=lambda name: PANELS[name][0],
-        required=True,
-        label_visibility="collapsed",
-        help="What is shown below, of the repair that is open.",
-        **ui.keyed("recovery"),
-    )
+    ui.look_at(PANELS, "recovery", "What is shown below, of the repair that is open.")
     chooser.controls(case)
     shown(digest, work.is_running(case.job))
 

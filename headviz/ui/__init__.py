@@ -15,6 +15,7 @@ from headviz.ui.once import once
 from headviz.ui.parts import (
     caution,
     chart,
+    look_at,
     measured_text,
     page_head,
     provenance,
@@ -38,11 +39,12 @@ from headviz.ui.state import (
     theme,
     value,
 )
-from headviz.ui.take_away import take_away
+from headviz.ui.take_away import camera, take_away
 
 __all__ = [
     "answer",
     "cached",
+    "camera",
     "caution",
     "chart",
     "data_ref",
@@ -53,6 +55,7 @@ __all__ = [
     "holder",
     "jobs_indicator",
     "keyed",
+    "look_at",
     "measured_text",
     "model_ref",
     "once",

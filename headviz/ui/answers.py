@@ -15,6 +15,17 @@ from headviz.jobs.view import JobView
 from headviz.types import Request, Result
 from headviz.ui.state import holder
 
+# of a job, as a line says it
+STATES = {
+    "running": ":orange[●] running",
+    "queued": ":gray[○] waiting",
+    "interrupted": ":orange[○] taken up again",
+    "stalled": ":orange[●] no sign of life",
+    "done": ":green[●] done",
+    "failed": ":red[●] failed",
+    "cancelled": ":gray[×] cancelled",
+}
+
 
 @st.cache_resource(max_entries=256, show_spinner=False)
 def _kept(digest: str, _request: Request) -> Result:

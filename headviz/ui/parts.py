@@ -20,7 +20,7 @@ from headviz.types import (
     ScoreTable,
     TextLosses,
 )
-from headviz.ui.state import pins, sync_url, through_router, value
+from headviz.ui.state import keyed, pins, sync_url, through_router, value
 
 _COPY = """
 export default function (component) {
@@ -82,6 +82,19 @@ def copy_link(page: str, pinned: Mapping[str, str]) -> None:
         key="copy_link",
         width=104,
         height="content",
+    )
+
+
+def look_at(panels: Mapping[str, tuple], name: str, help: str) -> None:
+    """Which panel stands below. panels: name in the URL → (title, …); name: the parameter that holds the choice."""
+    st.segmented_control(
+        "Look at",
+        list(panels),
+        format_func=lambda panel: panels[panel][0],
+        required=True,
+        label_visibility="collapsed",
+        help=help,
+        **keyed(name),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import streamlit as st
 
@@ -31,6 +32,19 @@ def take_away(request: ScoreRequest, table: ScoreTable, row: Metric, threshold: 
     st.markdown("**Show the code**")
     st.code(recipes.python_code(request, row.id), language="python")
     st.code(recipes.command_line(request), language="bash", wrap_lines=True)
+
+
+def camera(where: Any = st) -> None:
+    """Which kind of file the camera over every chart saves."""
+    where.segmented_control(
+        "Every chart's camera saves",
+        ["svg", "png"],
+        format_func=str.upper,
+        required=True,
+        help="The camera appears when the pointer is over a chart and saves it as it is on the screen: SVG stays sharp at "
+        "any size, PNG goes into any document.",
+        **keyed("picture"),
+    )
 
 
 def _save(label: str, data, name: str, mime: str, help: str) -> None:
@@ -93,15 +107,7 @@ def _figures(export, table: ScoreTable, row: Metric, threshold: float | None) ->
             MIME[ending],
             "One file with its caption and provenance inside.",
         )
-    st.segmented_control(
-        "Every chart's camera saves",
-        ["svg", "png"],
-        format_func=str.upper,
-        required=True,
-        help="The camera appears when the pointer is over a chart and saves it as it is on the screen: SVG stays sharp at "
-        "any size, PNG goes into any document.",
-        **keyed("picture"),
-    )
+    camera()
 
 
 def _repeat(export, request: ScoreRequest, table: ScoreTable, row: Metric, threshold: float | None) -> None:

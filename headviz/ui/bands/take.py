@@ -40,14 +40,7 @@ def panel(work: Work) -> None:
         width="stretch",
         help="The same rows, one a head; the first line says of what.",
     )
-    right.segmented_control(
-        "Every chart's camera saves",
-        ["svg", "png"],
-        format_func=str.upper,
-        required=True,
-        help="The camera appears when the pointer is over a chart.",
-        **ui.keyed("picture"),
-    )
+    ui.camera(right)
     repair(work)
     st.markdown("**On the command line**")
     st.code(recipes.bands_command(work.request, work.at, work.share), language="bash", wrap_lines=True)

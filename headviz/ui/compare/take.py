@@ -40,14 +40,7 @@ def panel(work: Work) -> None:
         disabled=not there,
         help="Every head: its score in both models, the change, its 95% interval, and p over all heads.",
     )
-    right.segmented_control(
-        "Every chart's camera saves",
-        ["svg", "png"],
-        format_func=str.upper,
-        required=True,
-        help="The camera appears when the pointer is over a chart.",
-        **ui.keyed("picture"),
-    )
+    ui.camera(right)
     st.markdown("**On the command line**")
     st.code(
         recipes.compare_command([work.requests[name] for name in work.tables]),

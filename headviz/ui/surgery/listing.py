@@ -12,19 +12,11 @@ from headviz.jobs.folder import ENDED
 from headviz.jobs.view import JobView
 from headviz.models import catalog
 from headviz.surgery.arms import ARMS
+from headviz.ui.answers import STATES
 from headviz.ui.surgery import words, work
 from headviz.ui.surgery.case import Case
 from headviz.ui.surgery.design import clone
 
-STATES = {
-    "running": ":orange[●] running",
-    "queued": ":gray[○] waiting",
-    "interrupted": ":orange[○] taken up again",
-    "stalled": ":orange[●] no sign of life",
-    "done": ":green[●] done",
-    "failed": ":red[●] failed",
-    "cancelled": ":gray[×] cancelled",
-}
 SHOWN = 12  # repairs of the list, newest first
 
 

@@ -69,14 +69,7 @@ def panel(case: Case) -> None:
         width="stretch",
         help="The whole plan: `python -m headviz repair FILE` runs it again, and Design opens it.",
     )
-    right.segmented_control(
-        "Every chart's camera saves",
-        ["svg", "png"],
-        format_func=str.upper,
-        required=True,
-        help="The camera appears when the pointer is over a chart.",
-        **ui.keyed("picture"),
-    )
+    ui.camera(right)
     _print(case, right)
     st.markdown("**On the command line**")
     st.code(work.command(f"headviz-plan-{case.digest[:8]}.json"), language="bash", wrap_lines=True)

@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from headviz.errors import BadData
+from headviz.jobs.jobs import Jobs
 from headviz.jobs.kinds import KINDS, Kind
 from tests.unit.samples import head_pattern
 
@@ -182,3 +183,14 @@ def register() -> None:
     """For the worker of the tests; tests themselves use monkeypatch."""
     KINDS["play"] = PLAY
     KINDS["mend"] = MEND
+
+
+def wait(jobs: Jobs, digest: str, *states: str, seconds: float = 20.0, holder: str = "page"):
+    """Look as a page does until the job is in one of `states`."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        seen = jobs.hold(digest, holder)
+        if seen is not None and seen.state in states:
+            return seen
+        time.sleep(0.02)
+    raise AssertionError(f"still {seen} after {seconds} s; log: {jobs.log_tail(digest)}")

@@ -7,7 +7,6 @@ ordinary pass brought to it: about half of the work of a whole pass for each hea
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from headviz.analysis.provenance import provenance
 from headviz.analysis.scoring import available, batch_of, ensure_checked
 from headviz.data.inputs import Inputs, build_inputs
 from headviz.errors import BadInput
+from headviz.models import gate
 from headviz.models.architectures import context_length
 from headviz.models.attention import probe
 from headviz.models.restart import entries, starting_at
@@ -67,20 +67,12 @@ def losses_without_each(
     baseline, loss = np.zeros(N), np.zeros((N, L, H))
     table = np.full((N, inputs.tokens.shape[1] - 1), np.nan)
     off: list[tuple[int, int]] = []
-
-    def gate(layer: int, _statistics: Mapping[str, Tensor]) -> Tensor | None:
-        if not off or off[0][0] != layer:
-            return None
-        factors = torch.ones(H)
-        factors[off[0][1]] = 0.0
-        return factors
-
     # every layer's entry is kept, so a batch may take so much less
     plan = batches(inputs.lengths, shape, loaded.device, available(loaded.device) // 2)
     done, total = 0, len(plan) * (L * H + 1)
     with (
         torch.inference_mode(),
-        probe(loaded.model, want=(), gates=gate, watch=watch, means=means) as watching,
+        probe(loaded.model, want=(), gates=gate.alone(off, H), watch=watch, means=means) as watching,
     ):
 
         def losses(batch: np.ndarray) -> np.ndarray:

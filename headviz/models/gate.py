@@ -32,6 +32,19 @@ def without(heads: list[tuple[int, int]] | tuple[tuple[int, int], ...], layers: 
     return static(factors)
 
 
+def alone(off: list[tuple[int, int]], per_layer: int) -> Gate:
+    """A gate that switches off the one (layer, head) that `off` holds when a pass runs; none while it is empty."""
+
+    def gate(layer: int, _statistics: Mapping[str, Tensor]) -> Tensor | None:
+        if not off or off[0][0] != layer:
+            return None
+        factors = torch.ones(per_layer)
+        factors[off[0][1]] = 0.0
+        return factors
+
+    return gate
+
+
 def apply(
     output: Tensor, factors: Tensor, means: Tensor | None = None, first: Tensor | None = None
 ) -> Tensor:

@@ -12,6 +12,7 @@ from headviz.analysis.written import PLAN_FILE
 from headviz.data import corpora
 from headviz.surgery import outcomes, verdict
 from headviz.surgery.arms import ARMS
+from headviz.surgery.head_changes import head_changes
 from headviz.surgery.layouts import treat
 from headviz.surgery.slicefile import SliceFile
 from headviz.types import RepairRequest, head_name
@@ -149,7 +150,7 @@ def _curve(plan: RepairRequest, so_far: outcomes.Found, run: Any) -> str:
 
 
 def _heads_table(plan: RepairRequest, so_far: outcomes.Found, arm: str) -> str:
-    changes = outcomes.head_changes(so_far, plan, arm)
+    changes = head_changes(so_far, plan, arm)
     rows = [
         (
             head_name(row.layer, row.head), row.was, row.now, f"{row.before['mass']:.3f}", f"{row.after['mass']:.3f}",

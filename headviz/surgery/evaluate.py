@@ -6,16 +6,15 @@ a kill must come to the very numbers of one that was not disturbed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from headviz.analysis.batches import batches
 from headviz.analysis.scoring import batch_of
 from headviz.data.inputs import Inputs
+from headviz.models import gate
 from headviz.models.attention import Probe, probe
 from headviz.models.head import logprobs
 from headviz.models.restart import entries, starting_at
@@ -60,15 +59,10 @@ def losses_without(loaded: Any, inputs: Inputs, heads: Heads, watch: Watch) -> t
     N, H = len(inputs.lengths), loaded.geometry.heads
     plain, without = np.empty(N), np.empty((N, len(heads)))
     off: list[tuple[int, int]] = []
-
-    def gate(layer: int, _statistics: Mapping[str, Tensor]) -> Tensor | None:
-        if not off or off[0][0] != layer:
-            return None
-        factors = torch.ones(H)
-        factors[off[0][1]] = 0.0
-        return factors
-
-    with torch.inference_mode(), probe(loaded.model, want=(), gates=gate, watch=watch) as watching:
+    with (
+        torch.inference_mode(),
+        probe(loaded.model, want=(), gates=gate.alone(off, H), watch=watch) as watching,
+    ):
         for batch in _batches(loaded, inputs):
             off.clear()
             with entries(loaded.model, loaded.family) as into:

@@ -11,8 +11,9 @@ from headviz.jobs import local
 from headviz.jobs.kinds import job_digest
 from headviz.reopen import of_request, page_of
 from headviz.settings import settings
-from headviz.surgery import outcomes, progress
+from headviz.surgery import progress
 from headviz.surgery.about import Facts
+from headviz.surgery.head_changes import head_changes
 from headviz.surgery.meter import Meter
 from headviz.surgery.plan import SCHEMES
 from headviz.types import (
@@ -564,7 +565,7 @@ def test_curves_as_csv_are_a_row_an_evaluated_step(home, no_worker):
 
 def test_heads_as_csv_say_of_which_run_they_are(home, no_worker):
     case = work.case_of(finished(asked())[0])
-    changes = outcomes.head_changes(case, case.request)
+    changes = head_changes(case, case.request)
     lines = take.heads_csv(case, changes, "Repair, best step").splitlines()
     assert lines[0].startswith("# Repair, best step · smollm2@")
     assert len(lines) == 2 + 28

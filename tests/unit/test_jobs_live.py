@@ -28,7 +28,7 @@ from headviz.machine import cores
 from headviz.settings import Settings, read_settings
 from headviz.store import Store
 from headviz.types import Silent
-from tests.job_kinds import PLAY, PlayRequest
+from tests.job_kinds import PLAY, PlayRequest, wait
 from tests.unit.samples import head_pattern
 
 WORKER = (sys.executable, "-m", "tests.job_worker")
@@ -49,17 +49,6 @@ def jobs(tmp_path):
     yield made
     made.stop_worker()
     assert not made.lane.alive()
-
-
-def wait(jobs: Jobs, digest: str, *states: str, seconds: float = 20.0, holder: str = "page"):
-    """Look as a page does until the job is in one of `states`."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        seen = jobs.hold(digest, holder)
-        if seen is not None and seen.state in states:
-            return seen
-        time.sleep(0.02)
-    raise AssertionError(f"still {seen} after {seconds} s; log: {jobs.log_tail(digest)}")
 
 
 def test_asked_run_and_kept(jobs):

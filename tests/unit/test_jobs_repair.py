@@ -17,7 +17,7 @@ from headviz.jobs.kinds import KINDS, job_digest
 from headviz.jobs.lane import reap
 from headviz.jobs.threads import set_threads, threads_for
 from headviz.settings import Settings
-from tests.job_kinds import MEND, PLAY, MendRequest, PlayRequest
+from tests.job_kinds import MEND, PLAY, MendRequest, PlayRequest, wait
 from tests.unit.repair_samples import repair_request
 
 WORKER = (sys.executable, "-m", "tests.job_worker")
@@ -37,16 +37,6 @@ def jobs(tmp_path):
     yield made
     made.stop_worker()
     assert not any(lane.alive() for lane in made.lanes.values())
-
-
-def wait(jobs, digest, *states, seconds=20.0, holder="page"):
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        seen = jobs.hold(digest, holder)
-        if seen is not None and seen.state in states:
-            return seen
-        time.sleep(0.02)
-    raise AssertionError(f"still {seen} after {seconds} s; log: {jobs.log_tail(digest)}")
 
 
 def begun(path: Path, lines: int = 1) -> list[str]:

@@ -102,6 +102,7 @@ TABLES = {
     "headviz.surgery.arms",
     "headviz.surgery.checks",
     "headviz.surgery.costs",
+    "headviz.surgery.head_changes",
     "headviz.surgery.healthy",
     "headviz.surgery.kept",
     "headviz.surgery.layouts",

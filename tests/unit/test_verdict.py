@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from headviz.surgery import outcomes
+from headviz.surgery.head_changes import head_changes
 from headviz.surgery.outcomes import (
     arm_losses,
     class_counts,
     drift,
-    head_changes,
     newly_collapsed,
     total_mass,
 )

@@ -12,7 +12,7 @@ from headviz.charts import fmt
 from headviz.charts.forest import Row, forest
 from headviz.surgery import outcomes
 from headviz.surgery.arms import ARMS
-from headviz.surgery.outcomes import MEASURED, HeadChange
+from headviz.surgery.head_changes import MEASURED, HeadChange, changes_between, head_changes
 from headviz.surgery.verdict import NOISE
 from headviz.types import HeadTest, RepairRun, head_name
 from headviz.ui.surgery import panels, words
@@ -42,7 +42,7 @@ def changes_of(case: Case) -> tuple[tuple[HeadChange, ...], str]:
     if case.stock is not None and outcomes.finished(case.runs, arm):
         seeds = list(outcomes.finished(case.runs, arm))
         of = f"{ARMS[arm].title}, {point} step, mean over {'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}"
-        return outcomes.head_changes(case, case.request, arm, point), of
+        return head_changes(case, case.request, arm, point), of
     run = shown_run(case)
     if run is None:
         return (), ""
@@ -53,19 +53,8 @@ def changes_of(case: Case) -> tuple[tuple[HeadChange, ...], str]:
 
 
 def _of_run(case: Case, run: RepairRun, at: int) -> tuple[HeadChange, ...]:
-    stock, was, now = case.stock, case.stock_classes, case.classes(run)[at]
-    return tuple(
-        HeadChange(
-            layer=layer,
-            head=head,
-            was=str(was[layer, head]),
-            now=str(now[layer, head]),
-            before={name: float(getattr(stock, name)[layer, head]) for name in MEASURED},
-            after={name: float(getattr(run, name)[at, layer, head]) for name in MEASURED},
-            null_mass=float(stock.null_mass[head]),
-        )
-        for layer, head in run.heads
-    )
+    after = {name: getattr(run, name)[at] for name in MEASURED}
+    return changes_between(case.stock, after, case.stock_classes, case.classes(run)[at], run.heads)
 
 
 def sentence(changes: tuple[HeadChange, ...]) -> str:

@@ -1,4 +1,7 @@
-"""Made-up repairs: plausible numbers of the right shapes, without a model and without training."""
+"""Made-up repairs: plausible numbers of the right shapes, without a model and without training.
+
+`small_request` is a plan whose numbers are easily worked out by hand.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +50,34 @@ def repair_request(**changed) -> RepairRequest:
         diagnose=data(part="held-out", inputs=8),
         steps=100,
         every=20,
+    )
+    return replace(made, **changed)
+
+
+THREE = ((1, 2), (1, 3), (2, 3))  # heads of SMALL
+SMALL = Geometry(
+    family="bloom",
+    layers=3,
+    heads=4,
+    kv_heads=4,
+    head_dim=8,
+    hidden=32,
+    slopes=(0.25, 0.0625, 0.015625, 0.00390625),
+)
+
+
+def small_request(**changed) -> RepairRequest:
+    """Three heads of SMALL, 20 steps, an evaluation every 10."""
+    text = DataRef(corpus="docstrings", revision="b" * 64, inputs=8, tokens=64)
+    made = RepairRequest(
+        model=ModelRef(source="bundled", name="alibi-demo", revision="a" * 64, dtype="float32"),
+        heads=THREE,
+        recipe=Recipe(rate=2e-3, batch=8, accumulate=1),
+        train=replace(text, part="train", inputs=64),
+        held_out=replace(text, inputs=24),
+        diagnose=replace(text, seed=1),
+        steps=20,
+        every=10,
     )
     return replace(made, **changed)
 

@@ -12,7 +12,8 @@ from safetensors.numpy import load, save
 
 from headviz.codec import pack, unpack
 from headviz.errors import CorruptResult
-from tests.unit.repair_samples import repair_report
+from headviz.types import SavedFile
+from tests.repairs import repair_report
 from tests.unit.samples import GEOMETRY, head_pattern, provenance, score_table
 
 
@@ -32,8 +33,10 @@ def same(a, b) -> bool:
 ALIBI = dataclasses.replace(GEOMETRY, slopes=(0.5, 0.25, 0.125))
 CASES = {
     "table": score_table(),
-    "repair": repair_report(),
-    "repair without runs": repair_report(runs=(), tests=()),
+    "repair": dataclasses.replace(
+        repair_report(), files=(SavedFile(name="repair-0-1.safetensors", sha256="e" * 64, bytes=1234),)
+    ),
+    "repair without runs": dataclasses.replace(repair_report(), runs=(), tests=()),
     "pattern": head_pattern(),
     "no inputs": score_table(N=0),
     "no tokens": head_pattern(T=0),

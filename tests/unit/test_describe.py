@@ -16,7 +16,7 @@ from headviz.types import (
     RepairedRequest,
     ScoreRequest,
 )
-from tests.unit.repair_samples import repair_request
+from tests.repairs import small_request
 
 MODEL = ModelRef(source="bundled", name="smollm2", revision="b" * 64, dtype="float32")
 DATA = DataRef(corpus="docstrings", revision="a" * 64)
@@ -79,10 +79,10 @@ def test_prompts_of_questions():
 
 def test_repairs():
     words = "3 heads, 20 steps, 3 arms × 3 seeds · alibi-demo (bundled) · float32 · docstrings, train · 64 × 64 tokens"
-    said = describe(repair_request())
+    said = describe(small_request())
     assert said.split(" · ")[0] == words.split(" · ")[0]
     assert "docstrings, train" in said
-    again = describe(repair_request(heads=((0, 0),), passes=2, arms=("repair",), seeds=(1,)))
+    again = describe(small_request(heads=((0, 0),), passes=2, arms=("repair",), seeds=(1,)))
     assert again.startswith("1 head, 20 steps × 2 passes, 1 arm × 1 seed · ")
     named = describe(RepairedRequest(repair="d" * 64, arm="no-reinit", seed=2))
     assert named == "repair dddddddddddd · no-reinit, seed 2, best step, as a checkpoint"

@@ -18,7 +18,7 @@ from headviz.jobs.lane import reap
 from headviz.jobs.threads import set_threads, threads_for
 from headviz.settings import Settings
 from tests.job_kinds import MEND, PLAY, MendRequest, PlayRequest, wait
-from tests.unit.repair_samples import repair_request
+from tests.repairs import small_request
 
 WORKER = (sys.executable, "-m", "tests.job_worker")
 
@@ -92,8 +92,8 @@ def test_threads_of_a_job(tmp_path, monkeypatch):
     jobs = Jobs(Settings(home=tmp_path, device="cpu"))
     assert threads_for(PlayRequest(), 8, board) == 4
     assert threads_for(PlayRequest(), 3, board) == 3
-    assert threads_for(repair_request(threads=7), 3, board) == 7
-    assert threads_for(repair_request(threads=0), 3, board) == 1
+    assert threads_for(small_request(threads=7), 3, board) == 7
+    assert threads_for(small_request(threads=0), 3, board) == 1
     waiting = jobs._job(MendRequest(threads=2))
     assert threads_for(PlayRequest(), 8, board) == 4, "a repair that waits takes none yet"
     attempt = waiting.claim()

@@ -29,10 +29,10 @@ from headviz.surgery.plan import (  # fmt: skip
 )
 from headviz.types import DataRef, Geometry, ModelRef, Recipe
 from tests import checkpoints
-from tests.unit.repair_samples import HEADS, SHAPE, repair_request, run
+from tests.repairs import SMALL, THREE, repair_run, small_request
 
-ABOUT = Facts(geometry=SHAPE, bias=True, longest=None, numbers=100_000, bytes=400_000)
-MODEL = repair_request().model
+ABOUT = Facts(geometry=SMALL, bias=True, longest=None, numbers=100_000, bytes=400_000)
+MODEL = small_request().model
 GQA = Geometry(family="llama", layers=2, heads=4, kv_heads=2, head_dim=8, hidden=32)
 
 
@@ -48,12 +48,12 @@ def pinned(monkeypatch):
 
 
 def made(**more):
-    return default_request(MODEL, HEADS, settings(), about=ABOUT, **more)
+    return default_request(MODEL, THREE, settings(), about=ABOUT, **more)
 
 
 def test_the_default_plan_can_be_run_as_it_is():
     request = made()
-    check(request, SHAPE)
+    check(request, SMALL)
     assert request.arms == ("repair", "untrained", "no-reinit")
     assert request.seeds == (0, 1, 2)
     assert (request.train.corpus, request.train.part) == ("docstrings", "train")
@@ -67,10 +67,10 @@ def test_the_default_plan_can_be_run_as_it_is():
 
 def test_larger_models_get_the_papers_recipe():
     big = replace(ABOUT, numbers=1_700_000_000, longest=256)
-    request = default_request(MODEL, HEADS, settings(), about=big)
+    request = default_request(MODEL, THREE, settings(), about=big)
     assert request.recipe == Recipe()
     assert request.train.tokens == 256, "never longer than the context"
-    assert default_request(MODEL, HEADS, settings(), about=ABOUT, scheme="paper").recipe == Recipe()
+    assert default_request(MODEL, THREE, settings(), about=ABOUT, scheme="paper").recipe == Recipe()
     with pytest.raises(UnknownName, match="training scheme"):
         made(scheme="fast")
 
@@ -96,28 +96,28 @@ def test_what_is_given_stands():
         ({"sink": 0.99}, "Thresholds"),
         ({"arms": ("repair", "healthy"), "healthy": ((0, 0),)}, "treats 1 heads where 3 are repaired"),
         ({"arms": ("repair", "healthy"), "healthy": ((0, 0), (0, 1), (1, 2))}, "L01.H02 is among"),
-        ({"held_out": repair_request().train}, "Training text and held-out text are the same"),
-        ({"held_out": replace(repair_request().train, part="all")}, "are the same"),
-        ({"other": repair_request().train}, "text of another domain are the same"),
-        ({"held_out": replace(repair_request().held_out, inputs=1)}, "parted in two"),
-        ({"train": replace(repair_request().train, tokens=1)}, "nothing to predict"),
+        ({"held_out": small_request().train}, "Training text and held-out text are the same"),
+        ({"held_out": replace(small_request().train, part="all")}, "are the same"),
+        ({"other": small_request().train}, "text of another domain are the same"),
+        ({"held_out": replace(small_request().held_out, inputs=1)}, "parted in two"),
+        ({"train": replace(small_request().train, tokens=1)}, "nothing to predict"),
     ],
 )
 def test_bad_plans_are_sentences(changes, says):
     with pytest.raises(BadInput, match=says) as error:
-        check(repair_request(**changes), SHAPE)
+        check(small_request(**changes), SMALL)
     assert str(error.value).endswith(".")
 
 
 def test_inputs_longer_than_the_context_are_refused():
     with pytest.raises(BadInput, match="context is 32 tokens"):
-        check(repair_request(), SHAPE, longest=32)
+        check(small_request(), SMALL, longest=32)
 
 
 def test_preview_counts_what_is_trained():
-    request = repair_request(arms=("repair", "untrained", "no-reinit", "removed"), passes=2)
+    request = small_request(arms=("repair", "untrained", "no-reinit", "removed"), passes=2)
     seen = plan.preview(request, ABOUT, settings())
-    D, M = SHAPE.head_dim, SHAPE.hidden
+    D, M = SMALL.head_dim, SMALL.hidden
     assert seen.trained == 3 * (3 * D * (M + 1) + M * D)
     assert seen.whole == 2 * (3 * M * (M + 1) + M * M)
     assert seen.optimiser == 16 * seen.trained, "float32: the number, its gradient and two moments"
@@ -128,23 +128,24 @@ def test_preview_counts_what_is_trained():
     assert seen.epochs == 20 * 8 / 64
     assert seen.seconds is None, "nothing was measured yet"
     assert seen.disk > 0 < seen.disk_free
-    assert seen.trained == trained_numbers(treat(HEADS, SHAPE), True)
+    assert seen.trained == trained_numbers(treat(THREE, SMALL), True)
 
 
 def test_time_from_a_measured_speed():
-    request = repair_request()
+    request = small_request()
     seen = plan.preview(request, ABOUT, settings(), speed=1000.0)
     trained = 20 * 8 * 64
     looked = 3 * (24 * 64 / 2 + 8 * 64)
     assert seen.seconds == pytest.approx(6 * (trained + looked / 3) / 1000)
-    assert measured_speed([run(), run(seed=1)]) == pytest.approx(905.0)
+    run = replace(repair_run(), tokens_per_second=np.array([np.nan, 900.0, 910.0]))
+    assert measured_speed([run, replace(run, seed=1)]) == pytest.approx(905.0)
     assert measured_speed([]) is None
-    assert measured_speed([run(tokens_per_second=np.full(3, np.nan))]) is None
+    assert measured_speed([replace(run, tokens_per_second=np.full(3, np.nan))]) is None
 
 
 def test_warnings():
     known = replace(ABOUT, geometry=GQA, bias=False)
-    request = repair_request(heads=((0, 0),), seeds=(0,), arms=("repair",))
+    request = small_request(heads=((0, 0),), seeds=(0,), arms=("repair",))
     said = " ".join(warnings(request, known, settings()))
     assert "One head shares keys and values" in said
     assert "each is read about 2.5 times" in said
@@ -157,14 +158,14 @@ def test_warnings():
         recipe=replace(request.recipe, master="model"),
     )
     assert "68.5% of the new weights exactly as they are" in " ".join(warnings(pure, known, settings()))
-    quiet = repair_request(train=replace(repair_request().train, inputs=10_000))
+    quiet = small_request(train=replace(small_request().train, inputs=10_000))
     assert warnings(quiet, ABOUT, settings()) == ()
 
 
 def test_too_little_room_is_warned_of(monkeypatch):
     monkeypatch.setattr(machine, "memory", lambda: (10**9, 10**6))
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 10, 10))
-    said = " ".join(warnings(repair_request(), ABOUT, settings()))
+    said = " ".join(warnings(small_request(), ABOUT, settings()))
     assert "GB of memory with the model" in said
     assert "GB of disk" in said
 
@@ -172,7 +173,7 @@ def test_too_little_room_is_warned_of(monkeypatch):
 def test_a_text_that_is_too_short_for_the_steps_is_warned_of(home):
     text = own_text.import_text(b"word " * 399 + b"word", "t.txt", settings=settings())
     train = DataRef(corpus="own", revision=text.revision, part="all", inputs=20_000, tokens=50)
-    request = repair_request(train=train)
+    request = small_request(train=train)
     assert plan.preview(request, ABOUT, settings()).windows == 9, (
         "2,000 characters, 200 a window, the last one short"
     )
@@ -181,8 +182,8 @@ def test_a_text_that_is_too_short_for_the_steps_is_warned_of(home):
     )
     built = as_text([Document("a", "x" * 1000), Document("b", "x" * 100), Document("c", "x" * 450)])
     write_text(home / "corpora" / "docstrings-train-0123.json", built)
-    installed = replace(repair_request().train, revision=built.revision, tokens=100)
-    seen = plan.preview(repair_request(train=installed), ABOUT, settings())
+    installed = replace(small_request().train, revision=built.revision, tokens=100)
+    seen = plan.preview(small_request(train=installed), ABOUT, settings())
     assert seen.windows == 3, "full windows of 400 characters"
     gone = replace(request, train=replace(train, revision="0" * 64))
     assert plan.preview(gone, ABOUT, settings()).windows == 20_000, "not known: what the plan asks for"
@@ -190,7 +191,7 @@ def test_a_text_that_is_too_short_for_the_steps_is_warned_of(home):
 
 def test_olmo2_is_warned_of():
     spans = Geometry(family="olmo2", layers=2, heads=4, kv_heads=4, head_dim=8, hidden=32)
-    request = repair_request(heads=((0, 0),))
+    request = small_request(heads=((0, 0),))
     assert "one norm spans the queries" in warnings(request, replace(ABOUT, geometry=spans), settings())[0]
 
 
@@ -198,7 +199,7 @@ def test_olmo2_is_warned_of():
 
 
 def test_a_plan_file_is_readable_and_comes_back():
-    request = repair_request(healthy=((0, 1), (0, 2), (0, 3)), arms=("repair", "no-reinit", "healthy"))
+    request = small_request(healthy=((0, 1), (0, 2), (0, 3)), arms=("repair", "no-reinit", "healthy"))
     text = write_plan(request, rule="bos>0.5", note="first try")
     assert '"L01.H02", "L01.H03", "L02.H03"' in text
     assert read_plan(text) == (request, "bos>0.5")
@@ -207,13 +208,13 @@ def test_a_plan_file_is_readable_and_comes_back():
 
 
 def test_a_jobs_spec_is_a_plan_too():
-    assert read_plan({"kind": "repair", "request": spec(repair_request())["request"]})[0] == repair_request()
+    assert read_plan({"kind": "repair", "request": spec(small_request())["request"]})[0] == small_request()
 
 
 def test_heads_may_be_written_either_way():
-    tree = json.loads(write_plan(repair_request()))
+    tree = json.loads(write_plan(small_request()))
     tree["request"]["heads"] = [[2, 3], "l1.h2", "L01.H03"]
-    assert read_plan(tree)[0].heads == HEADS
+    assert read_plan(tree)[0].heads == THREE
 
 
 @pytest.mark.parametrize(
@@ -228,7 +229,7 @@ def test_heads_may_be_written_either_way():
     ],
 )
 def test_bad_files_are_sentences(change, says):
-    tree = json.loads(write_plan(repair_request()))
+    tree = json.loads(write_plan(small_request()))
     with pytest.raises(BadInput, match=says):
         read_plan(change if isinstance(change, str) else tree | change)
 
@@ -244,7 +245,7 @@ def test_bad_files_are_sentences(change, says):
     ],
 )
 def test_bad_fields_are_named(field, value, says):
-    tree = json.loads(write_plan(repair_request()))
+    tree = json.loads(write_plan(small_request()))
     tree["request"][field] = value
     with pytest.raises(BadInput, match=says):
         read_plan(tree)

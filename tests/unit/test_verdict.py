@@ -19,10 +19,87 @@ from headviz.surgery.outcomes import (
 )
 from headviz.surgery.report_tree import report_tree
 from headviz.surgery.verdict import WORDS, judge
-from headviz.types import HeadTest
-from tests.unit.repair_samples import HEADS, H, L, masses, repair_report, repair_request, run, stock
+from headviz.types import HeadTest, RepairReport, RepairRun, RepairStock
+from tests.repairs import SMALL, THREE, repair_provenance, small_request
 
 ARMS = ("repair", "untrained", "no-reinit")
+L, H, N = SMALL.layers, SMALL.heads, 12
+
+
+def masses(of_treated: float = 0.9, treated=THREE, others: float = 0.1) -> np.ndarray:
+    """(L, H) BOS mass: one number for the treated heads, one for the others."""
+    mass = np.full((L, H), others)
+    for layer, head in treated:
+        mass[layer, head] = of_treated
+    return mass
+
+
+def stock() -> RepairStock:
+    return RepairStock(
+        select=3.66,
+        report=np.full(N, 3.66) + np.linspace(-0.4, 0.4, N),
+        report_predicted=np.full(N, 63, np.int32),
+        report_cluster=np.arange(N, dtype=np.int32) // 2,
+        other=np.full(N, 4.2),
+        other_predicted=np.full(N, 63, np.int32),
+        other_cluster=np.arange(N, dtype=np.int32),
+        mass=masses(),
+        entropy=np.full((L, H), 2.0),
+        output_norm=np.ones((L, H)),
+        full_norm=np.ones((L, H)),
+        half_mass=np.stack([masses(), masses(others=0.11)]),
+        null_mass=np.full(H, 0.05),
+        null_entropy=np.full(H, 2.5),
+    )
+
+
+def run(arm: str = "repair", seed: int = 0, shift: float = 0.0, other: float = 0.0, **more) -> RepairRun:
+    """A run of three evaluations whose report loss is the stock's plus `shift` nats, the other domain's plus `other`."""
+    base = stock()
+    ended = masses() if arm == "no-reinit" else masses(0.1)
+    number = np.full((L, H), 2.0)
+    fields = {
+        "arm": arm,
+        "seed": seed,
+        "number": 1,
+        "heads": THREE,
+        "step": np.array([0, 10, 20], np.int32),
+        "train_loss": np.array([np.nan, 3.7, 3.6]),
+        "select": np.array([3.67, 3.66, 3.65]),
+        "rate": np.array([np.nan, 1e-3, 0.0]),
+        "gradient_norm": np.array([np.nan, 0.5, 0.4]),
+        "tokens_per_second": np.array([np.nan, 900.0, 910.0]),
+        "mass": np.stack([ended, ended, ended]),
+        "entropy": np.stack([number] * 3),
+        "output_norm": np.stack([number] * 3),
+        "full_norm": np.stack([number] * 3),
+        "best": 20,
+        "ended": "steps",
+        "report_best": base.report + shift,
+        "report_last": base.report + shift,
+        "other_best": base.other + other,
+        "other_last": base.other + other,
+    }
+    return RepairRun(**(fields | more))
+
+
+def report_of(runs) -> RepairReport:
+    return RepairReport(
+        stock=stock(),
+        runs=tuple(runs),
+        tests=(
+            HeadTest(layer=1, head=2, change=0.02, low=0.01, high=0.03, p=0.001, p_holm=0.003),
+            HeadTest(layer=1, head=3, change=0.0, low=-0.01, high=0.01, p=0.9, p_holm=1.0),
+        ),
+        frozen_before="f" * 64,
+        frozen_after="f" * 64,
+        trained=3168,
+        whole=8448,
+        shared_text=0.001,
+        files=(),
+        geometry=SMALL,
+        provenance=repair_provenance(small_request()),
+    )
 
 
 def report(shifts: dict[str, float], seeds=(0, 1, 2), wobble: float = 0.001, **more):
@@ -32,7 +109,7 @@ def report(shifts: dict[str, float], seeds=(0, 1, 2), wobble: float = 0.001, **m
         for arm, shift in shifts.items()
         for seed in seeds
     ]
-    return repair_report(spread(runs))
+    return report_of(spread(runs))
 
 
 def spread(runs):
@@ -55,7 +132,7 @@ def spread(runs):
     ],
 )
 def test_the_word_follows_from_the_report_loss(shifts, word):
-    found = judge(repair_request(), report(shifts))
+    found = judge(small_request(), report(shifts))
     assert found.word == word
     assert found.word in WORDS
     assert f"{shifts['repair']:+.4f}" in found.sentences[1].replace("-0.0000", "+0.0000")
@@ -63,7 +140,7 @@ def test_the_word_follows_from_the_report_loss(shifts, word):
 
 def test_heads_that_still_look_at_the_first_token_are_not_awake():
     asleep = np.stack([masses()] * 3)
-    found = judge(repair_request(), report({"repair": 0.0, "no-reinit": 0.0}, mass=asleep))
+    found = judge(small_request(), report({"repair": 0.0, "no-reinit": 0.0}, mass=asleep))
     assert found.word == "no change shown"
     assert not found.awake.awake
     assert found.sentences[0].startswith("0 of 3 treated heads")
@@ -78,8 +155,8 @@ def test_heads_that_still_look_at_the_first_token_are_not_awake():
     ],
 )
 def test_too_few_seeds_are_not_judged(seeds, ended, says):
-    made = report({"repair": -0.05, "no-reinit": -0.02}, seeds=ended) if ended else repair_report(())
-    found = judge(repair_request(seeds=seeds), made)
+    made = report({"repair": -0.05, "no-reinit": -0.02}, seeds=ended) if ended else report_of([])
+    found = judge(small_request(seeds=seeds), made)
     assert found.word == "cannot be judged"
     assert re.search(says, found.reason)
 
@@ -87,7 +164,7 @@ def test_too_few_seeds_are_not_judged(seeds, ended, says):
 @pytest.mark.parametrize("gone", ["repair", "no-reinit"])
 def test_a_missing_arm_is_named(gone):
     arms = tuple(arm for arm in ARMS if arm != gone)
-    found = judge(repair_request(arms=arms), report({arm: -0.05 for arm in arms if arm != "untrained"}))
+    found = judge(small_request(arms=arms), report({arm: -0.05 for arm in arms if arm != "untrained"}))
     assert found.word == "cannot be judged"
     assert found.reason.startswith("There is no arm “")
     assert len(found.sentences) == 4
@@ -95,13 +172,13 @@ def test_a_missing_arm_is_named(gone):
 
 def test_a_changed_model_is_not_judged():
     made = replace(report({"repair": -0.05, "no-reinit": -0.02}), frozen_after="0" * 64)
-    assert judge(repair_request(), made).reason.startswith("The part of the model that must not change")
+    assert judge(small_request(), made).reason.startswith("The part of the model that must not change")
 
 
 def test_one_document_gives_no_interval():
     made = report({"repair": -0.05, "no-reinit": -0.02})
     one = replace(made, stock=replace(made.stock, report_cluster=np.zeros(12, np.int32)))
-    found = judge(repair_request(), one)
+    found = judge(small_request(), one)
     assert found.word == "cannot be judged"
     assert "one document" in found.reason
 
@@ -109,17 +186,17 @@ def test_one_document_gives_no_interval():
 def test_what_a_running_repair_has_so_far_is_judged_too():
     empty = np.zeros(0)
     going = run("repair", report_best=empty, report_last=empty, ended="")
-    found = judge(repair_request(), SimpleNamespace(stock=stock(), runs=(going,)))
+    found = judge(small_request(), SimpleNamespace(stock=stock(), runs=(going,)))
     assert found.word == "cannot be judged"
     assert found.awake is None
-    assert judge(repair_request(), SimpleNamespace(stock=None, runs=())).word == "cannot be judged"
+    assert judge(small_request(), SimpleNamespace(stock=None, runs=())).word == "cannot be judged"
 
 
 def test_the_four_sentences():
     runs = [run(arm, seed, shift, other=0.02 if arm == "repair" else 0.0)
             for arm, shift in (("repair", -0.05), ("untrained", 0.01), ("no-reinit", -0.02)) for seed in range(3)]  # fmt: skip
-    other = repair_request(other=repair_request().held_out)
-    found = judge(other, repair_report(runs))
+    other = small_request(other=small_request().held_out)
+    found = judge(other, report_of(runs))
     assert found.sentences[0] == (
         "3 of 3 treated heads have at most 0.5 of their attention on the first token, 0 before surgery; random heads in their "
         "place, without training: 3."
@@ -128,29 +205,29 @@ def test_the_four_sentences():
     assert found.sentences[2].endswith("; the model got worse there.")
     assert found.sentences[3].startswith("1 of 2 treated heads (L01.H02) make the report loss higher")
     assert [test.p_holm for test in found.telling] == [0.003]
-    assert "no text of another domain" in judge(repair_request(), repair_report(runs)).sentences[2]
+    assert "no text of another domain" in judge(small_request(), report_of(runs)).sentences[2]
 
 
 def test_a_head_whose_removal_helps_is_not_healed():
     helps = HeadTest(layer=1, head=2, change=-0.02, low=-0.03, high=-0.01, p=0.001, p_holm=0.003)
     made = replace(report({"repair": -0.05, "no-reinit": -0.02}), tests=(helps,))
-    assert judge(repair_request(), made).telling == ()
+    assert judge(small_request(), made).telling == ()
 
 
 def test_a_run_that_stopped_early_is_named():
     made = report({"repair": -0.05, "no-reinit": -0.02}, ended="The loss was not finite at step 7.")
     assert any(
-        "seed 0: The loss was not finite at step 7." in note for note in judge(repair_request(), made).notes
+        "seed 0: The loss was not finite at step 7." in note for note in judge(small_request(), made).notes
     )
 
 
 def test_seeds_that_disagree_are_named():
-    found = judge(repair_request(), report({"repair": -0.001, "no-reinit": -0.02}, wobble=0.01))
+    found = judge(small_request(), report({"repair": -0.001, "no-reinit": -0.02}, wobble=0.01))
     assert any("the seeds do not agree" in note for note in found.notes)
 
 
 def test_losses_are_averaged_over_seeds_then_compared_over_documents():
-    made = repair_report([run("repair", seed, shift=-0.01 * (seed + 1)) for seed in range(3)])
+    made = report_of([run("repair", seed, shift=-0.01 * (seed + 1)) for seed in range(3)])
     first, arm = arm_losses(made)
     assert first.arm == "stock"
     assert first.report.loss == pytest.approx(3.66)
@@ -168,7 +245,7 @@ def test_losses_are_averaged_over_seeds_then_compared_over_documents():
 
 def test_the_other_arm_is_compared_seed_by_seed():
     runs = [run("repair", 0, -0.1), run("repair", 1, -0.2), run("repair", 5, 9.0), run("no-reinit", 0, -0.05), run("no-reinit", 1, -0.05)]  # fmt: skip
-    row = {row.arm: row for row in arm_losses(repair_report(runs))}["repair"]
+    row = {row.arm: row for row in arm_losses(report_of(runs))}["repair"]
     assert row.against_no_reinit.change == pytest.approx(-0.1), "seed 5 has no counterpart"
     assert row.each_against_no_reinit == pytest.approx((-0.05, -0.15))
 
@@ -176,27 +253,27 @@ def test_the_other_arm_is_compared_seed_by_seed():
 def test_best_and_last_are_read_where_they_are():
     mass = np.stack([masses(0.9), masses(0.2), masses(0.7)])
     one = run(best=10, mass=mass, report_last=stock().report + 1.0)
-    best, last = (arm_losses(repair_report([one]), point)[1] for point in ("best", "last"))
+    best, last = (arm_losses(report_of([one]), point)[1] for point in ("best", "last"))
     assert (best.steps, last.steps) == ((10,), (20,))
     assert last.against_stock.change == pytest.approx(1.0)
-    found = judge(repair_request(), repair_report([one]), "last")
+    found = judge(small_request(), report_of([one]), "last")
     assert found.awake.mass_after == pytest.approx(0.7)
-    assert judge(repair_request(), repair_report([one])).awake.mass_after == pytest.approx(0.2)
+    assert judge(small_request(), report_of([one])).awake.mass_after == pytest.approx(0.2)
 
 
 def test_classes_and_total_mass_over_steps():
     dead = masses(0.97)
     one = run(mass=np.stack([dead, masses(0.6), masses(0.1)]))
-    counts = class_counts(one, repair_request())
+    counts = class_counts(one, small_request())
     assert {name: list(number) for name, number in counts.items()} == {
         "dead": [3, 0, 0], "sink": [0, 3, 0], "low entropy": [0, 0, 0], "healthy": [9, 9, 12],
     }  # fmt: skip
-    assert list(class_counts(one, repair_request(dead=0.98), HEADS)["sink"]) == [3, 3, 0]
+    assert list(class_counts(one, small_request(dead=0.98), THREE)["sink"]) == [3, 3, 0]
     assert total_mass(one) == pytest.approx([9 * 0.1 + 3 * 0.97, 9 * 0.1 + 1.8, 1.2])
     assert total_mass(stock()).shape == (1,)
     moved = masses(0.1)
     moved[0, 1] = 0.8
-    assert newly_collapsed(run(mass=np.stack([moved] * 3)), stock(), repair_request()) == ((0, 1),)
+    assert newly_collapsed(run(mass=np.stack([moved] * 3)), stock(), small_request()) == ((0, 1),)
 
 
 def test_drift_of_untouched_heads():
@@ -205,7 +282,7 @@ def test_drift_of_untouched_heads():
     after[2, 1] += 0.005
     plain = masses()
     plain[2, 0] += 0.10
-    made = repair_report([run(mass=np.stack([after] * 3)), run("no-reinit", mass=np.stack([plain] * 3))])
+    made = report_of([run(mass=np.stack([after] * 3)), run("no-reinit", mass=np.stack([plain] * 3))])
     found = drift(made)
     assert np.isnan(found.moved[1, 2])
     assert found.moved[2, 0] == pytest.approx(0.30)
@@ -218,17 +295,17 @@ def test_drift_of_untouched_heads():
 
 
 def test_a_second_pass_is_what_an_arm_came_to():
-    more = (*HEADS, (0, 0))
+    more = (*THREE, (0, 0))
     runs = [run(shift=0.5), run(number=2, shift=-0.1, heads=((0, 0),))]
-    made = repair_report(runs)
+    made = report_of(runs)
     assert arm_losses(made)[1].against_stock.change == pytest.approx(-0.1)
     assert outcomes.treated(made.runs, "repair", 0) == tuple(sorted(more))
     assert np.isnan(drift(made).moved).sum() == 4
-    assert len(head_changes(made, repair_request())) == 4
+    assert len(head_changes(made, small_request())) == 4
 
 
 def test_heads_before_and_after():
-    row = head_changes(repair_report([run()]), repair_request())[0]
+    row = head_changes(report_of([run()]), small_request())[0]
     assert (row.layer, row.head, row.was, row.now) == (1, 2, "sink", "healthy")
     assert row.before["mass"] == pytest.approx(0.9)
     assert row.after["output_norm"] == pytest.approx(2.0)
@@ -236,7 +313,7 @@ def test_heads_before_and_after():
 
 def test_the_report_as_json():
     made = report({"repair": -0.05, "untrained": 0.0, "no-reinit": -0.02})
-    tree = json.loads(json.dumps(report_tree(repair_request(), made), allow_nan=False))
+    tree = json.loads(json.dumps(report_tree(small_request(), made), allow_nan=False))
     assert tree["verdict"]["word"] == "repaired"
     assert tree["heads_per_class"]["before"] == {"dead": 0, "sink": 3, "low entropy": 0, "healthy": 9}
     assert tree["heads_per_class"]["after"][0]["healthy"] == 12

@@ -22,6 +22,7 @@ from headviz.types import (
     RepairStock,
     plain,
 )
+from tests.fakes import fake_provenance
 
 L, H, N, K = 6, 16, 24, 24  # layers, heads, held-out inputs, documents
 SICK = tuple((layer, head) for layer in range(1, 5) for head in range(9, 16))  # 28 of 96
@@ -236,13 +237,5 @@ def repair_report(request: RepairRequest | None = None, *, slopes: bool = True, 
 
 
 def repair_provenance(request: RepairRequest) -> Provenance:
-    return Provenance(
-        request={"kind": request.kind, **plain(request)},
-        digest="0123456789abcdef" * 4,
-        device="cpu",
-        threads=1,
-        seconds=312.0,
-        finished="2026-05-04T10:11:12+00:00",
-        versions={"headviz": "0.1.0", "torch": "2.13.0", "transformers": "5.24.0"},
-        self_check={},
-    )
+    asked = {"kind": request.kind, **plain(request)}
+    return replace(fake_provenance(), request=asked, threads=1, seconds=312.0, self_check={})

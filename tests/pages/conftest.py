@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -66,15 +67,20 @@ def scored(home, table):
 @pytest.fixture(params=["alone", "through app.py"])
 def open_heads(request):
     """Opens the heads page with URL parameters: the page's file by itself, or the whole app."""
+    return opener("pages/heads.py", alone=request.param == "alone")
+
+
+def opener(page: str, alone: bool) -> Callable[..., AppTest]:
+    """What opens a page with URL parameters: its file by itself, or in the whole app."""
 
     def open_page(**parameters) -> AppTest:
-        if request.param == "alone":
-            app = AppTest.from_file(str(ROOT / "pages/heads.py"), default_timeout=60)
+        if alone:
+            app = AppTest.from_file(str(ROOT / page), default_timeout=60)
             for name, value in parameters.items():
                 app.session_state[name] = value
         else:
             app = open_app(**parameters)
-            app.switch_page("pages/heads.py")
+            app.switch_page(page)
         return app.run()
 
     return open_page

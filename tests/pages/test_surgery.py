@@ -27,7 +27,7 @@ from headviz.types import (
 )
 from headviz.ui.surgery import presets, scheme, take, work
 from headviz.view import RECOVERY, VIEW
-from tests.pages.conftest import ROOT, default_request, figure, open_app, said
+from tests.pages.conftest import default_request, figure, open_app, opener, said
 from tests.pages.test_bands import SICK, answer, fake_bands
 from tests.repairs import repair_report, repair_request, repair_run, repair_stock
 
@@ -71,24 +71,10 @@ def begun(request: RepairRequest, runs=(), stock: bool = True) -> str:
 @pytest.fixture(params=["alone", "through app.py"])
 def open_page(request):
     """Opens the page with URL parameters: its file by itself, or in the whole app."""
-
-    def opened(**parameters) -> AppTest:
-        if request.param == "alone":
-            app = AppTest.from_file(str(ROOT / "pages/surgery.py"), default_timeout=60)
-            for name, value in parameters.items():
-                app.session_state[name] = value
-        else:
-            app = open_app(**parameters)
-            app.switch_page("pages/surgery.py")
-        return app.run()
-
-    return opened
+    return opener("pages/surgery.py", alone=request.param == "alone")
 
 
-def in_app(**parameters) -> AppTest:
-    app = open_app(**parameters)
-    app.switch_page("pages/surgery.py")
-    return app.run()
+in_app = opener("pages/surgery.py", alone=False)
 
 
 @pytest.fixture

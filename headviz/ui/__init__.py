@@ -7,6 +7,7 @@ once.py       what takes a while to make, made once for each key
 threshold.py  which score and how strict: controls over a map, and the sentence they give
 one_head.py   picking a head, its scores in depth, what it attends to
 take_away.py  downloads and "show the code"
+uploads.py    head sets that somebody uploads
 """
 
 from headviz.describe import describe

@@ -161,7 +161,7 @@ def test_a_file_says_where_its_heads_were_chosen():
 )
 def test_a_file_that_is_no_set_of_this_model_gets_a_sentence(content, problem):
     app = load(content)
-    assert problem in app.session_state.headviz_file_problem
+    assert problem in app.session_state.headviz_head_file_problem
     assert "picked" not in app.session_state
 
 

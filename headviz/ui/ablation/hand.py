@@ -8,11 +8,11 @@ import json
 import streamlit as st
 
 from headviz import ui
-from headviz.analysis.headfile import read_heads, read_origin, read_places
+from headviz.analysis.headfile import read_origin, read_places
 from headviz.analysis.metrics import METRICS
-from headviz.errors import BadInput
 from headviz.readers import parse_heads, write_heads
 from headviz.types import DataRef, ModelRef, QuestionsRef, ScoreTable, head_name, plain
+from headviz.ui.uploads import upload_problem, uploaded_heads
 
 Places = tuple[DataRef | QuestionsRef | None, ...]  # as `Plan.origin_on`
 HAND = "by hand"
@@ -104,18 +104,9 @@ def pick_changed() -> None:
 
 def load_file(model: ModelRef, table: ScoreTable) -> None:
     """A callback: the uploaded head set, or the sentence of what is wrong with it."""
-    upload = st.session_state.head_file
-    st.session_state.headviz_file_problem = ""
-    if upload is None:
-        return
-    try:
-        read = read_heads(
-            upload.getvalue(), model=model.name, revision=model.revision, geometry=table.geometry
-        )
-    except BadInput as error:
-        st.session_state.headviz_file_problem = str(error)
-        return
-    _go_on(read.heads, read_origin(upload.getvalue()), upload.name[:100])
+    if found := uploaded_heads("head_file", model, table.geometry):
+        read, upload = found
+        _go_on(read.heads, read_origin(upload.getvalue()), upload.name[:100])
 
 
 def hand_controls(model: ModelRef, table: ScoreTable) -> None:
@@ -148,5 +139,5 @@ def file_loader(model: ModelRef, table: ScoreTable) -> None:
         help="A head set as headviz writes it under “Take it away”, or any JSON with `model` and `heads`. It must be for this "
         "model.",
     )
-    if problem := st.session_state.get("headviz_file_problem"):
+    if problem := upload_problem("head_file"):
         st.error(problem)

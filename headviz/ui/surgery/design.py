@@ -8,7 +8,6 @@ import streamlit as st
 
 from headviz import ui
 from headviz.analysis import bands as of
-from headviz.analysis.headfile import read_heads
 from headviz.charts import fmt, tables
 from headviz.charts.treated_map import treated_map
 from headviz.errors import BadInput
@@ -17,6 +16,7 @@ from headviz.surgery import rules
 from headviz.surgery.rules import Measured
 from headviz.types import Bands, BandsRequest, RepairRequest, ScoreRequest, head_name
 from headviz.ui.surgery import launch, presets, scheme
+from headviz.ui.uploads import upload_problem, uploaded_heads
 
 
 @dataclass(frozen=True)
@@ -253,25 +253,15 @@ def _file(measured: Measured) -> None:
         args=(measured,),
         help="A head set as the Bands and Ablation pages write it under “Take it away”. It must be for the model at the left.",
     )
-    if problem := st.session_state.get("headviz_surgery_file_problem"):
+    if problem := upload_problem("surgery_file"):
         st.error(problem)
 
 
 def _load_file(measured: Measured) -> None:
     """A callback: the uploaded head set, or the sentence of what is wrong with it."""
-    upload = st.session_state.surgery_file
-    st.session_state.headviz_surgery_file_problem = ""
-    if upload is None:
-        return
-    model = ui.model_ref()
-    try:
-        read = read_heads(
-            upload.getvalue(), model=model.name, revision=model.revision, geometry=measured.geometry
-        )
-    except BadInput as error:
-        st.session_state.headviz_surgery_file_problem = str(error)
-        return
-    take_heads(read.heads, f"from {upload.name[:100]}")
+    if found := uploaded_heads("surgery_file", ui.model_ref(), measured.geometry):
+        read, upload = found
+        take_heads(read.heads, f"from {upload.name[:100]}")
 
 
 def clone(request: RepairRequest, whom: str = "as in an earlier plan") -> None:

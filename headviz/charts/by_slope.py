@@ -11,7 +11,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from headviz.charts import fmt, frame, scales
-from headviz.charts.references import Reference, bands_by_slope
+from headviz.charts.references import ROOM, Reference, bands_by_slope
 
 SYMBOLS = ("circle", "diamond-open", "square-open", "triangle-up-open", "star-open")
 _SIGNS = ("●", "◇", "□", "△", "☆")
@@ -82,7 +82,13 @@ def mass_by_slope(
         across["autorange"] = "reversed"
     figure.update_layout(
         xaxis=across,
-        yaxis=frame.axis(theme, "attention on the first token", range=[-0.04, 1.04], fixedrange=True),
+        yaxis=frame.axis(
+            theme,
+            "attention on the first token",
+            range=[-0.04, ROOM if published else 1.04],
+            tickvals=[0, 0.2, 0.4, 0.6, 0.8, 1],
+            fixedrange=True,
+        ),
     )
     if not shown:
         frame.nothing(figure, "no model here has slopes", theme)
@@ -187,7 +193,7 @@ def _key(
         for level in levels
     )
     if published:
-        layers += f"   <span style='color:{p.muted}'>├┤</span> BLOOM’s bands, published"
+        layers += f"   <span style='color:{p.muted}'>├┤</span> BLOOM’s bands, published, above 1"
     font = {"size": 13, "color": p.text}
     frame.label(figure, models, theme, yshift=44, xshift=-46, name="key", font=font)
     frame.label(figure, layers, theme, yshift=25, xshift=-46, name="layers")

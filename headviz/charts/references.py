@@ -11,7 +11,11 @@ import plotly.graph_objects as go
 
 from headviz.charts import frame
 
-TOP, STEP = 0.985, 0.035  # of the attention axis: where the first line stands, and how far down the next
+TOP, STEP = (
+    1.2,
+    0.05,
+)  # of the attention axis, which ends at 1: where the first line stands, and how far down the next
+ROOM = 1.24  # how far the axis goes with them
 
 
 @dataclass(frozen=True, kw_only=True)

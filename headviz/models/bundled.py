@@ -93,9 +93,9 @@ BUNDLED: dict[str, Bundled] = {
             "hidden_size": 256,
         },
         caution=(
-            "The collapse of this model's heads was induced by us: an auxiliary loss pulled chosen heads onto the first token "
-            "early in its training. It is not BLOOM. It shows the method, and nothing here is evidence that heads collapse by "
-            "themselves."
+            "The collapse of this model's heads was induced by us: an auxiliary loss pulled chosen heads onto the first token in "
+            "the first third of its training, and two of them again in the last third. It is not BLOOM. It shows the method, and "
+            "nothing here is evidence that heads collapse by themselves."
         ),
     ),
 }

@@ -180,6 +180,60 @@ def test_a_bad_rule_and_a_bad_plan_get_a_sentence_and_no_button(measured):
     assert "No head is chosen. Click heads on the map" in said(app)
 
 
+@pytest.mark.parametrize(
+    ("box", "typed", "told"),
+    [
+        (
+            "repair_steps",
+            0,
+            "A repair of 0 steps trains nothing. Under “Steps”, type a number from 1 to 100,000.",
+        ),
+        ("repair_steps", 200_000, "Steps is 200,000, which is too much"),
+        ("every", 0, "An evaluation every 0 steps never comes"),
+        ("passes", -1, "A repair of −1 passes operates on nothing"),
+        ("train_tokens", 1, "or leave it empty for the recipe's length"),
+        ("held_windows", 1, "1 held-out windows cannot be parted"),
+        ("train_windows", 0, "0 training windows train nothing"),
+        ("patience", 0, "or leave it empty for never"),
+        ("repair_threads", 0, "0 threads compute nothing"),
+    ],
+)
+def test_a_number_that_cannot_be_gets_a_sentence_and_never_another_number(measured, box, typed, told):
+    app = in_app()
+    app.number_input(key=box).set_value(typed).run()
+    assert not app.exception
+    assert [error.value for error in app.error if told in error.value]
+    assert not [button for button in app.button if button.label == "Launch"]
+
+
+def test_a_number_of_the_recipe_counts_only_where_the_recipe_is_edited(measured):
+    app = in_app(recipe="edited")
+    app.number_input(key="batch").set_value(0).run()
+    assert "A forward pass of 0 windows reads nothing" in said(app)
+    assert not [button for button in app.button if button.label == "Launch"]
+    app.selectbox(key="recipe").set_value("small").run()
+    assert not app.exception
+    assert plan_of(app).recipe == SCHEMES["small"].recipe
+
+
+def test_an_empty_box_says_what_it_stands_for(measured):
+    app = in_app(repair_steps=10)
+    boxes = {box.label: box.proto.placeholder for box in app.number_input}
+    assert boxes["Tokens each"] in ("256, as the recipe has it", "")  # the sidebar has a box of this name too
+    assert (boxes["Training windows"], boxes["Early stop after"]) == ("80", "never")
+    assert boxes["Threads"] == str(scheme.half_the_cores())
+    assert "Evaluated at the end only, after 10 of the 25 steps." in said(app)
+    asked = plan_of(app)
+    assert (asked.train.inputs, asked.train.tokens, asked.patience) == (80, 256, 0)
+    assert asked.threads == scheme.half_the_cores()
+
+
+def test_heads_that_cannot_be_are_said_once(measured):
+    app = in_app(treat_rule="slope>nothing")
+    assert len(app.error) == 1
+    assert "Choose the heads first, above." in said(app)
+
+
 def test_what_a_plan_must_be_warned_of_is_said(measured):
     app = in_app(repair_seeds="0", repair_arms="repair")
     text = said(app)
@@ -388,7 +442,7 @@ def test_heads_before_and_after_carry_what_each_is_worth_alone(home, no_worker):
 def test_what_the_tests_are_not_there_for_is_said(home, no_worker):
     digest, _ = finished(asked(arms=("no-reinit", "removed")))
     app = in_app(stage="watch", operation=digest, recovery="single")
-    assert "no arm “Repair”, so there is no healed head to test" in said(app)
+    assert "no arm “Repair”, so there is no treated head to test" in said(app)
     assert "There is no arm “Repair” in this plan" in said(app)
 
 

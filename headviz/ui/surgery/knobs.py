@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import streamlit as st
 
-from headviz import machine, ui
+from headviz import ui
 from headviz.charts import fmt
 from headviz.data.corpora import CORPORA
 from headviz.surgery.arms import ARMS
 from headviz.surgery.plan import SCHEMES, Facts, scheme_for
-from headviz.ui.surgery.scheme import FIELDS, RECIPES, half_the_cores, recipe, tokens
+from headviz.ui.surgery.scheme import FIELDS, RECIPES, by_steps, half_the_cores, recipe, recipe_tokens
 from headviz.view import TEXTS
 
 
@@ -42,8 +42,7 @@ def _arms() -> None:
     )
     right.number_input(
         "Passes",
-        min_value=1,
-        max_value=9,
+        step=1,
         help="With 2, heads that are collapsed afterwards, still or newly, are treated in a second pass; those of the first stay as they "
         "are. The paper did two.",
         **ui.keyed("passes"),
@@ -69,15 +68,14 @@ def _texts(about: Facts) -> None:
     def named(name: str) -> str:
         return titles.get(name) or CORPORA[name].title
 
-    left, right = st.columns(2, vertical_alignment="bottom")
-    left.selectbox(
+    st.selectbox(
         "Training",
         TEXTS,
         format_func=named,
         help="The text that the new weights are trained on: its training part. The data at the left has parts only where the corpus does.",
         **ui.keyed("train_on"),
     )
-    right.selectbox(
+    st.selectbox(
         "Held out",
         ["same", *TEXTS],
         format_func=named,
@@ -85,36 +83,36 @@ def _texts(about: Facts) -> None:
         "of it is trained on; that is checked.",
         **ui.keyed("held_on"),
     )
-    left, right = st.columns(2, vertical_alignment="bottom")
-    left.selectbox(
+    st.selectbox(
         "Another domain",
         ["none", *TEXTS],
         format_func=named,
         help="Only judged by: did the training cost something elsewhere?",
         **ui.keyed("other_on"),
     )
-    right.number_input(
-        "Tokens each",
-        min_value=0,
-        max_value=8_192,
-        step=64,
-        help=f"Length of a window; 0: as the recipe has it, {tokens(about)}. Attention on the first token depends on it.",
-        **ui.keyed("train_tokens"),
-    )
     left, right = st.columns(2, vertical_alignment="bottom")
     left.number_input(
         "Held-out windows",
-        min_value=2,
-        max_value=2_000,
+        step=1,
         help="Of the held-out text, and as many of the other domain. More make intervals narrower and every evaluation longer.",
         **ui.keyed("held_windows"),
     )
     right.number_input(
         "Training windows",
-        min_value=0,
-        max_value=1_000_000,
-        help="How many windows of the training text; 0: as many as the steps take. Fewer are read again in another order.",
+        value=None,
+        step=1,
+        placeholder=f"{by_steps(recipe(about)):,}",
+        help="How many windows of the training text; empty: as many as the steps read, the grey number. Fewer are read again in another "
+        "order.",
         **ui.keyed("train_windows"),
+    )
+    st.number_input(
+        "Tokens each",
+        value=None,
+        step=1,
+        placeholder=f"{recipe_tokens(about):,}, as the recipe has it",
+        help="Length of a window; empty: as the recipe has it, at most the model's context. Attention on the first token depends on it.",
+        **ui.keyed("train_tokens"),
     )
     st.toggle(
         "Shuffle the training words",
@@ -138,31 +136,34 @@ def _training(about: Facts) -> None:
         **ui.keyed("recipe"),
     )
     left, right = st.columns(2)
-    left.number_input(
-        "Steps", min_value=1, max_value=100_000, help="Optimiser steps of a pass.", **ui.keyed("repair_steps")
-    )
+    left.number_input("Steps", step=1, help="Optimiser steps of a pass.", **ui.keyed("repair_steps"))
     right.number_input(
         "Evaluate every",
-        min_value=1,
-        max_value=100_000,
+        step=1,
         help="Steps between two evaluations: points of the curves, frames of the film, and where a killed run goes on.",
         **ui.keyed("every"),
     )
     left.number_input(
         "Early stop after",
-        min_value=0,
-        max_value=1_000,
-        help="Evaluations without a lower loss on the select part, after which a pass ends. 0: never. The best step is kept in any case.",
+        value=None,
+        step=1,
+        placeholder="never",
+        help="Evaluations without a lower loss on the select part, after which a pass ends; empty: never. The best step is kept in any "
+        "case.",
         **ui.keyed("patience"),
     )
     right.number_input(
         "Threads",
-        min_value=0,
-        max_value=max(machine.cores(), ui.value("repair_threads")),
-        help=f"Of the processor; 0: half of them, {half_the_cores()}. The other pages compute with what is left. Another number rounds "
+        value=None,
+        step=1,
+        placeholder=f"{half_the_cores():,}",
+        help="Of the processor; empty: half of them, the grey number. The other pages compute with what is left. Another number rounds "
         "otherwise, so it is part of the plan.",
         **ui.keyed("repair_threads"),
     )
+    steps, every = ui.value("repair_steps"), ui.value("every")
+    if steps and every and 1 <= steps < every:
+        st.caption(f"Evaluated at the end only, after {steps:,} of the {every:,} steps.")
     with st.popover("More", width="stretch"):
         _recipe(about)
 
@@ -189,12 +190,12 @@ def _recipe(about: Facts) -> None:
     left, right = st.columns(2)
     left.selectbox("New weights", ["xavier-uniform", "xavier-normal"], help="Distribution of the new queries, keys and values. Biases and output columns start at zero.", **ui.keyed("init"))  # fmt: skip
     right.toggle("Joint block", help="Draw Q, K and V of a head as one block, as the paper's code does: its width follows from the block's size.", **ui.keyed("joint"))  # fmt: skip
-    left.number_input("Learning rate", min_value=1e-7, max_value=1.0, format="%.2e", step=1e-5, help="The largest; it rises from 0 over the warm-up, then follows the schedule.", **ui.keyed("rate"))  # fmt: skip
-    right.number_input("Weight decay", min_value=0.0, max_value=1.0, step=0.01, help="AdamW's, on the slices only.", **ui.keyed("decay"))  # fmt: skip
-    left.number_input("Clip", min_value=0.0, max_value=100.0, step=0.5, help="Largest norm of a gradient; 0: no limit.", **ui.keyed("clip"))  # fmt: skip
-    right.number_input("Warm-up, steps", min_value=0, max_value=100_000, help="Steps in which the rate rises; at most a quarter of all.", **ui.keyed("warmup"))  # fmt: skip
-    left.number_input("Windows at once", min_value=1, max_value=512, help="Windows of one forward pass: more are faster and take more memory.", **ui.keyed("batch"))  # fmt: skip
-    right.number_input("Forward passes a step", min_value=1, max_value=512, help="Forward passes whose gradients are added up for one step.", **ui.keyed("accumulate"))  # fmt: skip
+    left.number_input("Learning rate", format="%.2e", step=1e-5, help="The largest; it rises from 0 over the warm-up, then follows the schedule.", **ui.keyed("rate"))  # fmt: skip
+    right.number_input("Weight decay", step=0.01, help="AdamW's, on the slices only.", **ui.keyed("decay"))  # fmt: skip
+    left.number_input("Clip", step=0.5, help="Largest norm of a gradient; 0: no limit.", **ui.keyed("clip"))  # fmt: skip
+    right.number_input("Warm-up, steps", step=1, help="Steps in which the rate rises; at most a quarter of all.", **ui.keyed("warmup"))  # fmt: skip
+    left.number_input("Windows at once", step=1, help="Windows of one forward pass: more are faster and take more memory.", **ui.keyed("batch"))  # fmt: skip
+    right.number_input("Forward passes a step", step=1, help="Forward passes whose gradients are added up for one step.", **ui.keyed("accumulate"))  # fmt: skip
     left.selectbox("Schedule", ["cosine", "constant"], help="Cosine falls to 0 over the planned steps.", **ui.keyed("schedule"))  # fmt: skip
     right.selectbox("Master numbers", ["float32", "model"], help="float32: slices and optimiser in float32, cast for the forward pass. model: all in the model's dtype; in bfloat16 most steps of 5e-5 round to nothing, as in the paper's own runs.", **ui.keyed("master"))  # fmt: skip
     left.toggle("Recompute", help="Activations anew in the backward pass: less memory, a third more time.", **ui.keyed("recompute"))  # fmt: skip

@@ -17,6 +17,8 @@ from headviz.surgery.plan import Measured, Preview
 from headviz.types import RepairRequest, ScoreRequest
 from headviz.ui.surgery import knobs, scheme, words, work
 
+HEADS_FIRST = "Choose the heads first, above."
+
 
 @dataclass(frozen=True)
 class Planned:
@@ -38,7 +40,7 @@ def planned(asked: ScoreRequest, measured: Measured, chosen) -> Planned:
     knobs.controls(about)
     told = {"how": chosen.how, "rule": chosen.rule}
     if chosen.problem:
-        return Planned(None, problem="Choose the heads first, above.", **told)
+        return Planned(None, problem=HEADS_FIRST, **told)
     try:
         request = scheme.plan(asked, measured, about, chosen.heads)
         plan.check(request, about.geometry, about.longest)
@@ -76,7 +78,10 @@ def sentence(made: Planned, measured: Measured, chosen) -> str:
 
 def panel(made: Planned) -> None:
     if made.request is None:
-        st.error(made.problem, icon=":material/error:")
+        if made.problem == HEADS_FIRST:  # what is wrong with the heads stands beside them, in red
+            st.caption(HEADS_FIRST)
+        else:
+            st.error(made.problem, icon=":material/error:")
         files(made)
         return
     numbers(made)

@@ -15,6 +15,7 @@ from headviz.settings import settings
 from headviz.surgery.plan import SCHEMES, Facts, Measured, Scheme, matched_healthy, scheme_for
 from headviz.types import DataRef, Recipe, RepairRequest, ScoreRequest
 from headviz.types.repairs import Heads
+from headviz.ui.surgery import limits
 from headviz.view import TEXTS
 
 RECIPES = {"auto": "By size", **{name: row.title for name, row in SCHEMES.items()}, "edited": "Edited"}
@@ -49,9 +50,14 @@ def recipe(about: Facts) -> Recipe:
 
 
 def tokens(about: Facts) -> int:
-    """Length of a window: what the view says, else the recipe's, as far as the model's context goes."""
+    """Length of a window: what the view says, else the recipe's."""
+    return ui.value("train_tokens") or recipe_tokens(about)
+
+
+def recipe_tokens(about: Facts) -> int:
+    """Length of a window as the recipe has it, as far as the model's context goes."""
     row = scheme(about).tokens
-    return ui.value("train_tokens") or min(row, about.longest or row)
+    return min(row, about.longest or row)
 
 
 @st.cache_resource(ttl=600, max_entries=64, show_spinner="Looking up the text …")
@@ -75,9 +81,12 @@ def text(name: str, part: str, inputs: int, tokens: int, left: DataRef) -> DataR
 
 def windows(made: Recipe) -> int:
     """Training windows: as many as the steps read, each once, unless the view says how many."""
-    return ui.value("train_windows") or min(
-        MOST, max(1, ui.value("repair_steps") * made.batch * made.accumulate)
-    )
+    return ui.value("train_windows") or by_steps(made)
+
+
+def by_steps(made: Recipe) -> int:
+    """As many training windows as the steps of the view read, but not without end."""
+    return min(MOST, max(1, (ui.value("repair_steps") or 0) * made.batch * made.accumulate))
 
 
 def diagnostic(left: DataRef) -> DataRef:
@@ -87,6 +96,7 @@ def diagnostic(left: DataRef) -> DataRef:
 
 def plan(asked: ScoreRequest, measured: Measured, about: Facts, heads: Heads) -> RepairRequest:
     """The plan of the view. Raises a HeadvizError with what is wrong with it."""
+    limits.check(ui.value, edited=ui.value("recipe") == "edited")
     arms = tuple(name for name in ui.value("repair_arms").split(",") if name)
     made, T, left = recipe(about), tokens(about), asked.data
     trained, held, other = (ui.value(name) for name in ("train_on", "held_on", "other_on"))
@@ -104,7 +114,7 @@ def plan(asked: ScoreRequest, measured: Measured, about: Facts, heads: Heads) ->
         diagnose=diagnostic(left),
         steps=ui.value("repair_steps"),
         every=min(ui.value("every"), ui.value("repair_steps")),
-        patience=ui.value("patience"),
+        patience=ui.value("patience") or 0,
         passes=ui.value("passes"),
         dead=measured.at.dead,
         sink=measured.at.sink,
@@ -145,7 +155,7 @@ def values_of(request: RepairRequest) -> dict:
         "repair_arms": ",".join(request.arms),
         "repair_seeds": ",".join(map(str, request.seeds)),
         "train_on": named(request.train),
-        "train_windows": 0 if request.train.inputs == min(MOST, steps) else request.train.inputs,
+        "train_windows": None if request.train.inputs == min(MOST, steps) else request.train.inputs,
         "train_tokens": request.train.tokens,
         "shuffled": request.shuffled,
         "held_on": "same" if held == named(request.train) else held,
@@ -153,7 +163,7 @@ def values_of(request: RepairRequest) -> dict:
         "other_on": "none" if request.other is None else named(request.other),
         "repair_steps": request.steps,
         "every": request.every,
-        "patience": request.patience,
+        "patience": request.patience or None,
         "passes": request.passes,
         "dead_above": request.dead,
         "sink_above": request.sink,

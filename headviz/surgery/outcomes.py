@@ -130,6 +130,21 @@ class Mean:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SeedChange:
+    """Change of the report loss with one seed alone, nats a token; low, high: 95% over documents, NaN for one document."""
+
+    seed: int
+    change: float
+    low: float
+    high: float
+
+    @property
+    def side(self) -> int:
+        """−1 where the interval is below 0, +1 where it is above, 0 where it holds 0 or there is none."""
+        return (self.low > 0) - (self.high < 0)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ArmLoss:
     """What one arm's loss came to, mean over its seeds.
 
@@ -139,7 +154,9 @@ class ArmLoss:
     against_stock, against_no_reinit: change of the report loss, below 0 is better; None for the arm itself, or where the other
                   is missing. Against the arm without reinitialising, seed by seed, over the seeds that both have
     other_against_stock, other_against_no_reinit: the same on the other domain
-    each_against_stock, each_against_no_reinit: mean change of the report loss with each seed alone
+    each_against_stock, each_against_no_reinit: change of the report loss with each seed alone
+    against_healthy: of the arm `repair` alone, its report loss against that of as many healthy heads treated alike, as against
+                  the arm without reinitialising; else None
     """
 
     arm: str
@@ -151,8 +168,9 @@ class ArmLoss:
     against_no_reinit: MeanChange | None = None
     other_against_stock: MeanChange | None = None
     other_against_no_reinit: MeanChange | None = None
-    each_against_stock: tuple[float, ...] = ()
-    each_against_no_reinit: tuple[float, ...] = ()
+    each_against_stock: tuple[SeedChange, ...] = ()
+    each_against_no_reinit: tuple[SeedChange, ...] = ()
+    against_healthy: MeanChange | None = None
 
 
 def arm_losses(found: Found, point: Point = "best") -> tuple[ArmLoss, ...]:
@@ -171,25 +189,21 @@ def arm_losses(found: Found, point: Point = "best") -> tuple[ArmLoss, ...]:
     ]
     for arm in in_order({run.arm for run in found.runs}):
         if mine := finished(found.runs, arm):
-            rows.append(_arm_loss(arm, mine, finished(found.runs, "no-reinit"), stock, point))
+            rows.append(_arm_loss(arm, mine, found, point))
     return tuple(rows)
 
 
-def _arm_loss(
-    arm: str, mine: dict[int, RepairRun], plain: dict[int, RepairRun], stock: RepairStock, point: Point
-) -> ArmLoss:
-    both = [] if arm == "no-reinit" else [seed for seed in mine if seed in plain]
+def _arm_loss(arm: str, mine: dict[int, RepairRun], found: Found, point: Point) -> ArmLoss:
+    stock = found.stock
+    plain = {} if arm == "no-reinit" else finished(found.runs, "no-reinit")
+    healthy = finished(found.runs, "healthy") if arm == "repair" else {}
     other = len(stock.other) > 0
 
     def against(of: Literal["report", "other"]) -> tuple[MeanChange, MeanChange | None]:
         to_stock = _change(getattr(stock, of), _over_seeds(mine, list(mine), point, of), stock, of)
-        if not both:
-            return to_stock, None
-        pair = [_over_seeds(runs, both, point, of) for runs in (plain, mine)]
-        return to_stock, _change(*pair, stock, of)
+        return to_stock, _between(plain, mine, stock, point, of)
 
     report, elsewhere = against("report"), against("other") if other else (None, None)
-    weight = stock.report_predicted
     return ArmLoss(
         arm=arm,
         seeds=tuple(mine),
@@ -201,13 +215,34 @@ def _arm_loss(
         other_against_stock=elsewhere[0],
         other_against_no_reinit=elsewhere[1],
         each_against_stock=tuple(
-            float(np.average(losses(run, point) - stock.report, weights=weight)) for run in mine.values()
+            _of_seed(seed, stock.report, losses(run, point), stock) for seed, run in mine.items()
         ),
         each_against_no_reinit=tuple(
-            float(np.average(losses(mine[seed], point) - losses(plain[seed], point), weights=weight))
-            for seed in both
+            _of_seed(seed, losses(plain[seed], point), losses(mine[seed], point), stock)
+            for seed in mine
+            if seed in plain
         ),
+        against_healthy=_between(healthy, mine, stock, point, "report"),
     )
+
+
+def _between(
+    before: dict[int, RepairRun],
+    after: dict[int, RepairRun],
+    stock: RepairStock,
+    point: Point,
+    of: Literal["report", "other"],
+) -> MeanChange | None:
+    """Change from one arm to another over the seeds that both have; None where they share none."""
+    both = [seed for seed in after if seed in before]
+    if not both:
+        return None
+    return _change(*(_over_seeds(runs, both, point, of) for runs in (before, after)), stock, of)
+
+
+def _of_seed(seed: int, before: np.ndarray, after: np.ndarray, stock: RepairStock) -> SeedChange:
+    seen = _change(before, after, stock, "report")
+    return SeedChange(seed=seed, change=seen.change, low=seen.low, high=seen.high)
 
 
 def _over_seeds(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headviz.surgery import outcomes
-from headviz.surgery.outcomes import ArmLoss, Mean, Point
+from headviz.surgery.outcomes import ArmLoss, Mean, Point, SeedChange
 from headviz.surgery.verdict import judge
 from headviz.types import RepairReport, RepairRequest, RepairRun, head_name, plain
 
@@ -74,8 +74,9 @@ def _loss_tree(row: ArmLoss) -> dict[str, Any]:
         "against_no_reinit": _change_tree(row.against_no_reinit),
         "other_against_stock": _change_tree(row.other_against_stock),
         "other_against_no_reinit": _change_tree(row.other_against_no_reinit),
-        "each_against_stock": list(row.each_against_stock),
-        "each_against_no_reinit": list(row.each_against_no_reinit),
+        "each_against_stock": [_seed_tree(each) for each in row.each_against_stock],
+        "each_against_no_reinit": [_seed_tree(each) for each in row.each_against_no_reinit],
+        "against_healthy": _change_tree(row.against_healthy),
     }
 
 
@@ -96,6 +97,14 @@ def _change_tree(change: MeanChange | None) -> dict[str, Any] | None:
         "interval": [_number(change.low), _number(change.high)],
         "documents": change.clusters,
         "method": change.method,
+    }
+
+
+def _seed_tree(each: SeedChange) -> dict[str, Any]:
+    return {
+        "seed": each.seed,
+        "change": each.change,
+        "interval": [_number(each.low), _number(each.high)],
     }
 
 

@@ -114,6 +114,7 @@ TABLES = {
     "headviz.surgery.progress",
     "headviz.surgery.report_tree",
     "headviz.surgery.rules",
+    "headviz.surgery.said",
     "headviz.surgery.verdict",
 }
 

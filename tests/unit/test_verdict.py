@@ -199,7 +199,7 @@ def test_the_four_sentences():
     found = judge(other, report_of(runs))
     assert found.sentences[0] == (
         "3 of 3 treated heads have at most 0.5 of their attention on the first token, 0 before surgery; random heads in their "
-        "place, without training: 3."
+        "place, without training: 3; old weights, trained alike: 0."
     )
     assert found.sentences[2].startswith("Loss on the other domain: +0.0200")
     assert found.sentences[2].endswith("; the model got worse there.")
@@ -208,7 +208,7 @@ def test_the_four_sentences():
     assert "no text of another domain" in judge(small_request(), report_of(runs)).sentences[2]
 
 
-def test_a_head_whose_removal_helps_is_not_healed():
+def test_a_head_whose_removal_helps_does_not_count():
     helps = HeadTest(layer=1, head=2, change=-0.02, low=-0.03, high=-0.01, p=0.001, p_holm=0.003)
     made = replace(report({"repair": -0.05, "no-reinit": -0.02}), tests=(helps,))
     assert judge(small_request(), made).telling == ()
@@ -226,6 +226,82 @@ def test_seeds_that_disagree_are_named():
     assert any("the seeds do not agree" in note for note in found.notes)
 
 
+def seeds_of(shifts, arm="repair", width=0.02, others=()):
+    """A run a seed, whose report loss is stock's plus its shift; from document to document ± width around it."""
+    apart = width * np.repeat([-1, 1, -1, 1, -1, 1], 2)
+    runs = [
+        run(arm, seed, shift, report_best=stock().report + shift + apart) for seed, shift in enumerate(shifts)
+    ]
+    return [*runs, *others]
+
+
+@pytest.mark.parametrize(
+    ("shifts", "word"),
+    [
+        ((-0.08, -0.03, -0.09), "awake, no gain from reinitialising"),  # seed 1 alone: −0.01 ± 0.02
+        ((-0.08, -0.07, -0.09), "repaired"),
+        ((-0.08, -0.03, -0.09, -0.07), "repaired"),  # three seeds of four
+        ((-0.08, -0.03, -0.09, -0.02), "awake, no gain from reinitialising"),
+    ],
+)
+def test_a_repair_must_hold_in_three_seeds_each_by_itself(shifts, word):
+    seeds = tuple(range(len(shifts)))
+    plain = [run("no-reinit", seed, -0.02) for seed in seeds]
+    found = judge(small_request(seeds=seeds), report_of(seeds_of(shifts, others=plain)))
+    assert found.loss.against_no_reinit.high < 0, "over the seeds together it is clear in each of these"
+    assert found.word == word
+    sides = [one.side for one in found.loss.each_against_no_reinit]
+    assert sides == [-1 if shift < -0.05 else 0 for shift in shifts]
+    clear = sides.count(-1)
+    if word != "repaired":
+        told = "against training without new weights the interval is below 0, clear of it, in "
+        assert f"{told}{clear} of {len(seeds)} seeds, and at least 3 are needed" in found.reason
+    agree = [
+        note for note in found.notes if note.startswith("Against training without new weights the seeds do")
+    ]
+    assert len(agree) == (clear < len(seeds))
+    assert "over documents" in found.sentences[1]
+
+
+def test_each_seed_has_the_interval_of_a_comparison_of_it_alone():
+    runs = seeds_of((-0.08, -0.03, -0.09), others=[run("no-reinit", seed, -0.02) for seed in range(3)])
+    found = report_of(runs)
+    for at, each in enumerate(judge(small_request(), found).loss.each_against_no_reinit):
+        alone = arm_losses(report_of([runs[at], runs[3 + at]]))[1].against_no_reinit
+        assert (each.change, each.low, each.high) == (alone.change, alone.low, alone.high)
+        assert each.high > each.low
+
+
+def test_a_seed_that_is_worse_by_itself_does_not_count():
+    plain = [run("no-reinit", seed, -0.02) for seed in range(3)]
+    found = judge(small_request(), report_of(seeds_of((-0.2, 0.03, -0.2), others=plain)))
+    assert [one.side for one in found.loss.each_against_no_reinit] == [-1, 1, -1]
+    assert "in 2 of 3 seeds" in found.reason
+
+
+def test_lower_than_without_new_weights_but_not_than_stock_in_three_seeds_is_no_repair():
+    plain = [run("no-reinit", seed, 0.1) for seed in range(3)]
+    found = judge(small_request(), report_of(seeds_of((-0.08, -0.01, -0.09), others=plain)))
+    assert found.word == "no change shown"
+    assert "in 2 of 3 seeds against stock, in 3 of 3 against training without new weights" in found.reason
+
+
+def test_repair_is_compared_with_healthy_heads_treated_alike():
+    runs = [run(arm, seed, shift) for arm, shift in (("repair", -0.05), ("no-reinit", -0.02), ("healthy", -0.03)) for seed in range(3)]  # fmt: skip
+    request = small_request(arms=("repair", "no-reinit", "healthy"), healthy=((0, 1), (0, 2), (2, 1)))
+    rows = {row.arm: row for row in arm_losses(report_of(runs))}
+    assert rows["repair"].against_healthy.change == pytest.approx(-0.02)
+    assert rows["repair"].against_healthy.clusters == 6
+    assert rows["healthy"].against_healthy is None
+    told = "As many healthy heads treated alike: repair is 0.0200 nats lower on the report part"
+    assert any(note.startswith(told) for note in judge(request, report_of(runs)).notes)
+    without = judge(small_request(), report_of(runs[:6]))
+    assert not any("healthy heads" in note for note in without.notes)
+    tree = report_tree(request, report_of(runs))["held_out"]
+    assert tree["repair"]["against_healthy"]["change"] == pytest.approx(-0.02)
+    assert tree["no-reinit"]["against_healthy"] is None
+
+
 def test_losses_are_averaged_over_seeds_then_compared_over_documents():
     made = report_of([run("repair", seed, shift=-0.01 * (seed + 1)) for seed in range(3)])
     first, arm = arm_losses(made)
@@ -233,7 +309,8 @@ def test_losses_are_averaged_over_seeds_then_compared_over_documents():
     assert first.report.loss == pytest.approx(3.66)
     assert arm.against_stock.change == pytest.approx(-0.02)
     assert arm.against_stock.clusters == 6
-    assert arm.each_against_stock == pytest.approx((-0.01, -0.02, -0.03))
+    assert [each.seed for each in arm.each_against_stock] == [0, 1, 2]
+    assert [each.change for each in arm.each_against_stock] == pytest.approx([-0.01, -0.02, -0.03])
     assert arm.against_no_reinit is None
     assert arm.report.loss == pytest.approx(3.64)
     assert arm.report.perplexity == pytest.approx(np.exp(3.64))
@@ -247,7 +324,8 @@ def test_the_other_arm_is_compared_seed_by_seed():
     runs = [run("repair", 0, -0.1), run("repair", 1, -0.2), run("repair", 5, 9.0), run("no-reinit", 0, -0.05), run("no-reinit", 1, -0.05)]  # fmt: skip
     row = {row.arm: row for row in arm_losses(report_of(runs))}["repair"]
     assert row.against_no_reinit.change == pytest.approx(-0.1), "seed 5 has no counterpart"
-    assert row.each_against_no_reinit == pytest.approx((-0.05, -0.15))
+    assert [each.seed for each in row.each_against_no_reinit] == [0, 1]
+    assert [each.change for each in row.each_against_no_reinit] == pytest.approx([-0.05, -0.15])
 
 
 def test_best_and_last_are_read_where_they_are():
@@ -320,6 +398,10 @@ def test_the_report_as_json():
     assert set(tree["held_out"]) == {"stock", *ARMS}
     low, high = tree["held_out"]["repair"]["against_stock"]["interval"]
     assert low < -0.05 < high < 0
+    for each in ("each_against_stock", "each_against_no_reinit"):
+        rows = tree["held_out"]["repair"][each]
+        assert [row["seed"] for row in rows] == [0, 1, 2]
+        assert all(row["interval"][0] <= row["change"] <= row["interval"][1] < 0 for row in rows)
     assert tree["frozen_identical"] is True
     assert tree["single_heads"][0]["name"] == "L01.H02"
     assert tree["curves"][0]["train_loss"][0] is None

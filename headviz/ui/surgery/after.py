@@ -1,4 +1,4 @@
-"""Panels: every treated head before and after, and what each healed head is worth alone."""
+"""Panels: every treated head before and after, and what each treated head is worth alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headviz.charts.forest import Row, forest
 from headviz.surgery import outcomes
 from headviz.surgery.arms import ARMS
 from headviz.surgery.head_changes import MEASURED, HeadChange, changes_between, head_changes
-from headviz.surgery.verdict import NOISE
+from headviz.surgery.said import NOISE
 from headviz.types import HeadTest, RepairRun, head_name
 from headviz.ui.surgery import panels, words
 from headviz.ui.surgery.case import Case
@@ -111,17 +111,17 @@ def _columns() -> dict[str, Any]:
 
 
 def tests(case: Case) -> None:
-    """Panel: each healed head off alone."""
+    """Panel: each treated head off alone."""
     if case.report is None:
         panels.waiting("Single heads are tested at the end: each one is zeroed alone in the repaired model.")
         return
     found = case.report.tests
     if not found:
-        st.info("This plan has no arm “Repair”, so there is no healed head to test.", icon=":material/info:")
+        st.info("This plan has no arm “Repair”, so there is no treated head to test.", icon=":material/info:")
         return
     clear = [one for one in found if matters(one)]
     st.markdown(
-        f"**{fmt.count(len(clear), len(found))} healed heads cost more than noise to lose alone** (report part, first seed, best step; "
+        f"**{fmt.count(len(clear), len(found))} treated heads cost more than noise to lose alone** (report part, first seed, best step; "
         f"p below {NOISE:g} after Holm's correction over {len(found):,} heads)."
     )
     shown = sorted(found, key=lambda one: -one.change)[:MOST]
@@ -146,7 +146,7 @@ def tests(case: Case) -> None:
         figure,
         key="single",
         name=f"headviz-single-heads-{case.digest[:8]}",
-        alt="Loss when one healed head is zeroed, with intervals",
+        alt="Loss when one treated head is zeroed, with intervals",
     )
     more = f" The {MOST} largest of {len(found):,}; Heads lists all." if len(found) > MOST else ""
     st.caption(

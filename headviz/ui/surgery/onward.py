@@ -15,7 +15,7 @@ from headviz.ui.surgery.case import Case
 
 PAGES = {
     "disagreement": ("Disagreement", "Do the scores still dispute these heads?"),
-    "ablation": ("Ablation", "What does switching the healed heads off cost now?"),
+    "ablation": ("Ablation", "What does switching the treated heads off cost now?"),
     "compare": ("Compare", "What changed against the model before surgery?"),
     "bands": ("Bands", "Where do heads collapse now?"),
 }

@@ -37,7 +37,7 @@ def criteria(case: Case) -> None:
         f"**{judged.word[:1].upper()}{judged.word[1:]}**"
         + (f": {verdict.WORDS[judged.word]}" if judged.word != "cannot be judged" else f": {judged.reason}"),
         help="From four things only. “Repaired” needs a lower loss on the report part than stock and than the same training without "
-        "new weights, both intervals clear of 0, over at least three seeds.",
+        "new weights, both intervals over documents clear of 0: over all seeds together, and in at least three seeds each by itself.",
     )
     st.markdown(
         "\n".join(f"{number}. {sentence}" for number, sentence in enumerate(map(minus, judged.sentences), 1))
@@ -119,7 +119,7 @@ def _row(one: ArmLoss, other: bool) -> Row:
         arm=one.arm,
         values=tuple(None if c is None else (c.change, c.low, c.high) for c in changes),
         note=f"seeds {', '.join(map(str, one.seeds))}",
-        dots=(one.each_against_stock, *([()] if other else [])),
+        dots=(tuple(each.change for each in one.each_against_stock), *([()] if other else [])),
     )
 
 

@@ -10,6 +10,7 @@ import transformers
 from headviz.analysis.bands import CLASSES
 from headviz.analysis.written import PLAN_FILE
 from headviz.data import corpora
+from headviz.models import catalog
 from headviz.surgery import outcomes, verdict
 from headviz.surgery.arms import ARMS
 from headviz.surgery.head_changes import head_changes
@@ -28,11 +29,15 @@ def note(files: Sequence[SliceFile]) -> str:
 
 
 def text(files: Sequence[SliceFile], kept: Any, found: dict[str, Any], so_far: outcomes.Found) -> str:
-    """README.md. kept: label and geometry of the original; found: how the checkpoint compares; so_far: what was recorded."""
+    """README.md, what must be known of the original first.
+
+    kept: label and geometry of the original; found: how the checkpoint compares; so_far: what was recorded
+    """
     plan, shape = files[0].plan, kept.geometry
     heads = sorted({head for file in files for head in file.heads})
     hub = f"---\nbase_model: {plan.model.name}\n---\n\n" if plan.model.source == "hub" else ""
     parts = [
+        *([caution] if (caution := catalog.caution(plan.model)) else []),
         f"{hub}# {kept.label} with {len(heads)} of its heads treated",
         f"{note(files)}. {ARMS[files[0].arm].help}",
         f"{len(heads)} of {shape.layers * shape.heads} query heads: {', '.join(head_name(*head) for head in heads)}. What is "

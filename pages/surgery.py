@@ -5,6 +5,7 @@ import streamlit as st
 from headviz import ui
 from headviz.ui.surgery import (
     after,
+    cautions,
     chooser,
     design,
     film,
@@ -57,7 +58,7 @@ def body() -> None:
         if ui.value("stage") == "design":
             design.panel(said)
         elif ui.value("stage") == "versus":
-            versus.panel()
+            versus.panel(said)
         else:
             watch(said)
 
@@ -67,6 +68,8 @@ def watch(said) -> None:
     listing.table()
     digest = ui.value("operation")
     if not digest:
+        with said:
+            cautions.at_the_left()
         return
     case = work.case_of(digest)
     with said:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ from headviz.types import (
     plain,
 )
 from headviz.ui.surgery import presets, scheme, take, work
-from headviz.view import RECOVERY, VIEW
+from headviz.view import RECOVERY, VIEW, read_url
 from tests.pages.conftest import default_request, figure, open_app, opener, said
 from tests.pages.test_bands import SICK, answer, fake_bands
 from tests.repairs import repair_report, repair_request, repair_run, repair_stock
@@ -35,7 +36,7 @@ from tests.repairs import repair_report, repair_request, repair_run, repair_stoc
 def asked(**changed) -> RepairRequest:
     """A plan for the bundled model, as the list has it."""
     left = default_request()
-    return repair_request(model=left.model, diagnose=left.data, **changed)
+    return repair_request(**({"model": left.model, "diagnose": left.data} | changed))
 
 
 def finished(request: RepairRequest, **shifts) -> tuple[str, RepairReport]:
@@ -306,7 +307,28 @@ def test_taking_a_preset_puts_its_heads_and_recipe_into_the_view(measured, monke
     assert (put["treat_by"], put["treat_rule"]) == ("rule", "bos>0.5 & heads 9-15 & layers 5-22")
 
 
+def test_one_layer_and_one_head_are_not_a_span(measured):
+    app = in_app(treat_by="hand", treated="2:15")
+    assert "1 dead. Layer 2, head 15." in said(app)
+
+
 # ------------------------------------------------------------------------------------------------ one repair
+
+
+@pytest.mark.parametrize("stage", ["design", "watch", "versus"])
+def test_what_must_be_known_of_the_model_stands_on_every_stage(stage, measured, monkeypatch):
+    monkeypatch.setattr("headviz.models.catalog.caution", lambda model: f"Known of {model.name}.")
+    app = in_app(stage=stage)
+    assert not app.exception
+    assert [warning.value for warning in app.warning if "Known of" in warning.value] == ["Known of smollm2."]
+
+
+def test_two_repairs_of_one_model_say_once_what_must_be_known_of_it(home, no_worker, monkeypatch):
+    monkeypatch.setattr("headviz.models.catalog.caution", lambda model: f"Known of {model.name}.")
+    first, _ = finished(asked())
+    second, _ = finished(asked(shuffled=True))
+    app = in_app(stage="versus", operation=first, versus=second)
+    assert [warning.value for warning in app.warning if "Known of" in warning.value] == ["Known of smollm2."]
 
 
 def test_no_repair_says_what_to_do_next(home, no_worker):
@@ -561,7 +583,7 @@ def written(digest: str, request: RepairRequest) -> RepairedCheckpoint:
 
 
 def test_the_repaired_model_is_written_on_a_click_and_opens_on_the_other_pages(home, no_worker):
-    request = asked()
+    request = asked(diagnose=dataclasses.replace(default_request().data, inputs=8, tokens=128, seed=1))
     digest, _ = finished(request)
     app = in_app(stage="watch", operation=digest, recovery="onward")
     next(button for button in app.button if button.label == "Make it a checkpoint").click().run()
@@ -572,7 +594,11 @@ def test_the_repaired_model_is_written_on_a_click_and_opens_on_the_other_pages(h
     assert not app.exception
     assert "**demo-28-repair-12345678** is in the list of models" in said(app)
     links = {link.proto.label: link.proto.url for link in app.get("link_button")}
-    assert links["Disagreement"] == "disagreement?model=demo-28-repair-12345678&dtype=float32"
+    text = "inputs=8&tokens=128"  # of the repair's own count of its heads
+    assert links["Disagreement"] == f"disagreement?model=demo-28-repair-12345678&dtype=float32&{text}&seed=1"
+    for link in links.values():
+        values, ignored = read_url(dict(parse_qsl(link.partition("?")[2])))
+        assert (values["inputs"], values["tokens"], values["seed"], ignored) == (8, 128, 1, []), link
     assert "model=smollm2" in links["Compare"]
     assert "against=demo-28-repair-12345678" in links["Compare"]
     assert "picked=1%3A9%2C10" in links["Ablation"]

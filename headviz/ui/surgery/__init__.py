@@ -7,6 +7,8 @@ launch.py   what a plan takes, what to know before, the button, the plan as a fi
 listing.py  all repairs, and the state of one: progress, cancel, resume, clone
 chooser.py  what stands over a panel; panels.py, film.py, moved.py, after.py, outcome.py: the panels
 versus.py   two repairs side by side
+cautions.py what must be known of their models
+limits.py   what may stand in the number boxes of a plan
 onward.py   the repaired model as an ordinary checkpoint; take.py files to take away
 words.py    sentences
 """

@@ -232,10 +232,15 @@ def class_words(measured: Measured, chosen: Chosen) -> str:
     there = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
     layers, heads = {layer for layer, _ in chosen.heads}, {head for _, head in chosen.heads}
     return (
-        f"**{fmt.count(len(chosen.heads), named.size)} heads**: {there}. Layers {min(layers)} to {max(layers)}, heads {min(heads)} to "
-        f"{max(heads)}."
+        f"**{fmt.count(len(chosen.heads), named.size)} heads**: {there}. {_span('Layer', layers)}, {_span('head', heads)}."
         + (" Healthy heads are among them: they will be taken apart too." if counts["healthy"] else "")
     )
+
+
+def _span(what: str, indices: set[int]) -> str:
+    """`Layer 3`, or `Layers 2 to 4`."""
+    first, last = min(indices), max(indices)
+    return f"{what} {first}" if first == last else f"{what}s {first} to {last}"
 
 
 def _by_changed(chosen: Chosen) -> None:

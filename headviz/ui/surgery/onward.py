@@ -6,8 +6,9 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from headviz import ui
+from headviz import ui, view
 from headviz.charts import fmt
+from headviz.reopen import of_data
 from headviz.surgery.arms import ARMS
 from headviz.types import RepairedCheckpoint, RepairedRequest
 from headviz.ui.surgery import panels, take, work
@@ -87,7 +88,8 @@ def _written(case: Case, report: RepairedCheckpoint) -> None:
 
 
 def link(case: Case, report: RepairedCheckpoint, page: str) -> str:
-    """The page with the repaired model; compare has the model before surgery at the left."""
+    """The page with the repaired model on the text on which the repair counted its heads; compare has the model before surgery
+    at the left."""
     dtype = case.request.model.dtype
     if page == "compare":
         stock = case.request.model
@@ -100,4 +102,5 @@ def link(case: Case, report: RepairedCheckpoint, page: str) -> str:
         from headviz.readers import write_heads
 
         chosen |= {"pick": "hand", "picked": write_heads(report.heads)}
-    return f"{page}?{urlencode(chosen)}"
+    text = view.written(of_data(case.request.diagnose), page, defaults=False)
+    return f"{page}?{urlencode(chosen | text)}"

@@ -9,7 +9,7 @@ from headviz.charts.forest import Row, forest
 from headviz.surgery import outcomes
 from headviz.surgery.arms import ARMS
 from headviz.types import plain
-from headviz.ui.surgery import outcome, panels, words, work
+from headviz.ui.surgery import cautions, outcome, panels, words, work
 from headviz.ui.surgery.case import Case
 
 
@@ -38,8 +38,11 @@ def choose() -> tuple[Case | None, Case | None]:
     return found[0], found[1]
 
 
-def panel() -> None:
+def panel(said) -> None:
+    """The stage Compare two. said: where on the page stands what must be known of the models."""
     first, second = choose()
+    with said:
+        cautions.of_cases(first, second)
     if first is None or second is None:
         st.info(
             "Choose two repairs above: their curves and verdicts come side by side.",
@@ -49,8 +52,6 @@ def panel() -> None:
     if first.digest == second.digest:
         st.info("This is one repair twice. Choose another one on the right.", icon=":material/info:")
         return
-    for model in dict.fromkeys((first.request.model, second.request.model)):
-        ui.caution(model)
     differences(first, second)
     for place, case in zip(st.columns(2, gap="medium"), (first, second), strict=True):
         with place:

@@ -76,6 +76,20 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60}{_GAP}h {minutes % 60}{_GAP}min"
 
 
+def roughly(seconds: float) -> str:
+    """A duration that is only guessed: `under a minute`, `5 min`, `1 h 10 min`, `30 h`, `4 days`; no seconds."""
+    minutes = round(seconds / 60)
+    if seconds < 60:
+        return "under a minute"
+    if minutes < 60:
+        return f"{minutes}{_GAP}min"
+    if minutes < 10 * 60:
+        hours, tens = divmod(round(minutes / 10), 6)
+        return f"{hours}{_GAP}h" + (f" {10 * tens}{_GAP}min" if tens else "")
+    hours = round(minutes / 60)
+    return f"{hours}{_GAP}h" if hours < 48 else f"{round(hours / 24)} days"
+
+
 def size(count: float) -> str:
     """Bytes as people write them: `512 B`, `1.23 GB` (powers of 1000)."""
     for unit in ("B", "KB", "MB", "GB"):

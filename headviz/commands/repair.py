@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from headviz.commands import repair_options
 from headviz.commands.common import Noted, Terminal, add_model, given, model_ref, read_bytes, writable
 from headviz.errors import BadInput, Cancelled
-from headviz.types import BandsRequest, RepairReport, RepairRequest, ScoreRequest
+from headviz.types import Bands, BandsRequest, RepairReport, RepairRequest, ScoreRequest
 
 if TYPE_CHECKING:
     from headviz.surgery.plan import Facts, Measured
+    from headviz.types import RepairRun
 
 
 class Steps(Terminal):
@@ -213,12 +214,15 @@ def _print_preview(request: RepairRequest, about: Facts) -> None:
 
     digest = job_digest(request)
     there = progress.so_far(settings(), digest, request)
-    seen = plan.preview(request, about, settings(), plan.measured_speed(there.runs))
+    speed, known = _speed(request, about, there.runs)
+    seen = plan.preview(request, about, settings(), speed)
     named = ", ".join(head_name(*head) for head in request.heads[:12]) + ", …" * (len(request.heads) > 12)
     time = (
-        "not known before a speed was measured here"
+        "not known before this model and its speed are measured here"
         if seen.seconds is None
         else f"about {fmt.duration(seen.seconds)}"
+        if known
+        else f"very roughly {fmt.roughly(seen.seconds)}, guessed before a speed was measured here"
     )
     lines = [
         f"Repair {digest[:12]}",
@@ -236,6 +240,25 @@ def _print_preview(request: RepairRequest, about: Facts) -> None:
     print("\n".join(lines))
     for said in plan.warnings(request, about, settings()):
         print(f"Note: {said}")
+
+
+def _speed(request: RepairRequest, about: Facts, runs: tuple[RepairRun, ...]) -> tuple[float | None, bool]:
+    """(trained tokens a second, whether measured): by this very repair, by another of its model, or as guessed."""
+    from headviz.jobs import local
+    from headviz.surgery import plan
+
+    if found := plan.measured_speed(runs):
+        return found, True
+    alike = [
+        job.request
+        for job in local.list_jobs()
+        if job.state == "done"
+        and isinstance(job.request, RepairRequest)
+        and (job.request.model, job.request.threads) == (request.model, request.threads)
+    ]
+    reports = (report for one in alike if isinstance(report := local.result(one), RepairReport))
+    bands = local.result(BandsRequest(model=request.model, data=request.diagnose))
+    return plan.speed_here(request, about, reports, bands if isinstance(bands, Bands) else None)
 
 
 def _tell(args: argparse.Namespace, request: RepairRequest, report: RepairReport, digest: str) -> None:

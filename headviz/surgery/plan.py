@@ -27,7 +27,7 @@ from headviz.surgery.arms import in_order
 from headviz.surgery.checks import check
 from headviz.surgery.healthy import matched_healthy
 from headviz.surgery.planfile import read_plan, write_plan
-from headviz.surgery.preview import Preview, measured_speed, preview, warnings
+from headviz.surgery.preview import Preview, measured_speed, preview, speed_here, warnings
 from headviz.surgery.rules import EXAMPLES, QUANTITIES, Measured, heads_by_rule, needs
 from headviz.types import Bos, DataRef, ModelRef, Recipe, RepairRequest
 from headviz.types.repairs import Heads
@@ -52,6 +52,7 @@ __all__ = [
     "preview",
     "read_plan",
     "scheme_for",
+    "speed_here",
     "warnings",
     "write_plan",
 ]

@@ -20,9 +20,10 @@ from headviz.surgery import costs
 from headviz.surgery.about import Facts
 from headviz.surgery.arms import ARMS
 from headviz.surgery.layouts import trained_numbers, treat, whole_numbers
-from headviz.types import DataRef, RepairRequest, RepairRun
+from headviz.types import Bands, DataRef, RepairReport, RepairRequest, RepairRun
 
 CHARACTERS = 4  # of a token, for an estimate: English prose in the vocabularies of language models
+OPERATIONS = 5e10  # a second and thread
 UNMOVED = 0.685  # share of new weights that one step of 5e-5 leaves as they are in bf16 (measured on the paper's recipe)
 
 
@@ -42,7 +43,7 @@ class Preview:
     optimiser, optimiser_whole: bytes of the trained numbers, their gradients and AdamW's moments; and what the same would be
                     for whole matrices
     memory_free:    of main memory, which a GPU does not use; disk, disk_free: with HEADVIZ_HOME
-    seconds:        None before a speed was measured
+    seconds:        None where no speed is known
     """
 
     heads: int
@@ -65,7 +66,7 @@ class Preview:
 
 
 def preview(request: RepairRequest, about: Facts, settings: Settings, speed: float | None = None) -> Preview:
-    """speed: trained tokens a second, as `measured_speed` gives it. Raises BadInput for heads that are not in the model."""
+    """speed: trained tokens a second, as `speed_here` gives it. Raises BadInput for heads that are not in the model."""
     treatment = treat(request.heads, about.geometry)
     trained, whole = (count(treatment, about.bias) for count in (trained_numbers, whole_numbers))
     a_step = request.recipe.batch * request.recipe.accumulate
@@ -128,6 +129,33 @@ def measured_speed(runs: Iterable[RepairRun]) -> float | None:
     seen = [run.tokens_per_second[np.isfinite(run.tokens_per_second)] for run in runs]
     every = np.concatenate(seen) if seen else np.zeros(0)
     return float(np.median(every)) if len(every) else None
+
+
+def guessed_speed(request: RepairRequest, about: Facts, bands: Bands | None = None) -> float | None:
+    """Trained tokens a second, before any repair measured it: a rough guess, the faster of two that are both too slow.
+
+    They are a third of the speed at which the first token was measured, loading included (`bands`, where it was); and four
+    operations a number and token at a rate that any processor reaches. None where neither is known.
+    """
+    known = [OPERATIONS * request.threads / (4 * about.numbers)] if about.numbers else []
+    if bands is not None:
+        made = bands.provenance
+        share = min(1.0, request.threads / max(made.threads, 1))
+        known.append(int(bands.lengths.sum()) / max(made.seconds, 1e-3) / 3 * share)
+    return max(known, default=0.0) or None
+
+
+def speed_here(
+    request: RepairRequest, about: Facts, reports: Iterable[RepairReport], bands: Bands | None = None
+) -> tuple[float | None, bool]:
+    """(trained tokens a second, whether that was measured): by the first of these reports that noted one, else a guess.
+
+    reports: of repairs of this model with as many threads, the newest first
+    """
+    for report in reports:
+        if found := measured_speed(report.runs):
+            return found, True
+    return guessed_speed(request, about, bands), False
 
 
 def _seconds(request: RepairRequest, passes: int, speed: float) -> float:

@@ -47,6 +47,13 @@ def test_words_around_numbers():
     assert fmt.count(54, 270) == "54 of 270 (20.0%)"
     assert fmt.count(0, 0) == "0 of 0"
     assert fmt.interval(0.23, 0.2, 0.26, "nats") == "0.230 nats [0.200, 0.260]"
+    rough = [
+        fmt.roughly(seconds)
+        for seconds in (12, 59.9, 60, 125, 3569, 3600, 4320, 35_900, 36_000, 100_000, 400_000)
+    ]
+    assert [said.replace("\u00a0", " ") for said in rough] == [
+        "under a minute", "under a minute", "1 min", "2 min", "59 min", "1 h", "1 h 10 min", "10 h", "10 h", "28 h", "5 days",
+    ]  # fmt: skip
     assert (fmt.duration(1.8), fmt.duration(125), fmt.duration(4320)) == (
         "1.80\u00a0s",
         "2\u00a0min 5\u00a0s",

@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -141,6 +142,18 @@ def test_time_from_a_measured_speed():
     assert measured_speed([run, replace(run, seed=1)]) == pytest.approx(905.0)
     assert measured_speed([]) is None
     assert measured_speed([replace(run, tokens_per_second=np.full(3, np.nan))]) is None
+
+
+def test_time_is_guessed_before_a_speed_was_measured():
+    request, none = small_request(threads=2), replace(ABOUT, numbers=None)
+    counted = 5e10 * 2 / (4 * 100_000)
+    assert plan.speed_here(request, ABOUT, ()) == (counted, False)
+    assert plan.speed_here(request, none, ()) == (None, False)
+    slow = SimpleNamespace(lengths=np.array([300, 300]), provenance=SimpleNamespace(seconds=2.0, threads=4))
+    assert plan.speed_here(request, none, (), slow) == (pytest.approx(600 / 2 / 3 / 2), False)
+    assert plan.speed_here(request, ABOUT, (), slow) == (counted, False), "both are too slow: the faster one"
+    report = SimpleNamespace(runs=(repair_run(),))
+    assert plan.speed_here(request, ABOUT, [SimpleNamespace(runs=()), report], slow) == (3500.0, True)
 
 
 def test_warnings():

@@ -68,12 +68,14 @@ def sentence(made: Planned, measured: Measured, chosen) -> str:
     return (
         f"{said} {seen.trained:,} numbers are trained, not the {seen.whole:,} of the matrices they lie in; "
         f"{words.plural(len(arms), 'arm')} × {words.plural(len(seeds), 'seed')}, {words.plural(seen.steps, 'step')} in all"
-        + (
-            "."
-            if seen.seconds is None
-            else f", {'about' if made.measured_speed else 'very roughly'} {fmt.duration(seen.seconds)} here."
-        )
+        + ("." if seen.seconds is None else f", {_time(made)} here.")
     )
+
+
+def _time(made: Planned) -> str:
+    """How long, said as what it is: by a measured speed, or by a guess."""
+    seconds = made.seen.seconds
+    return f"about {fmt.duration(seconds)}" if made.measured_speed else f"very roughly {fmt.roughly(seconds)}"
 
 
 def panel(made: Planned) -> None:
@@ -115,7 +117,9 @@ def numbers(made: Planned) -> None:
         "Time here",
         "not known"
         if seen.seconds is None
-        else f"{'' if made.measured_speed else '≈ '}{fmt.duration(seen.seconds)}",
+        else fmt.duration(seen.seconds)
+        if made.measured_speed
+        else f"≈ {fmt.roughly(seen.seconds)}",
         help="All arms and seeds one after another, "
         + (
             "by the speed of the last repair of this model."

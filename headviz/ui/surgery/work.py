@@ -17,8 +17,6 @@ from headviz.surgery.plan import Facts
 from headviz.types import Bands, ModelRef, RepairReport, RepairRequest, build
 from headviz.ui.surgery.case import Case
 
-OPERATIONS = 5e10  # a second and thread
-
 
 def repairs() -> list[JobView]:
     """Every repair that is a job on this machine, newest first."""
@@ -99,29 +97,15 @@ def facts(model: ModelRef) -> Facts:
     return plan.facts(model, settings())
 
 
-def speed(request: RepairRequest, bands: Bands, about: Facts) -> tuple[float | None, bool]:
-    """(trained tokens a second, whether that was measured): of the newest repair of this model with as many threads.
-
-    Else a rough guess, the faster of two that are both too slow: a third of the speed at which the first token was measured,
-    loading included; and four operations a number and token at a rate that any processor reaches.
-    """
-    for job in repairs():
-        if job.state == "done" and (job.request.model, job.request.threads) == (
-            request.model,
-            request.threads,
-        ):
-            report = ui.cached(job.request)
-            if isinstance(report, RepairReport) and (found := plan.measured_speed(report.runs)):
-                return found, True
-    made = bands.provenance
-    there = (
-        int(bands.lengths.sum())
-        / max(made.seconds, 1e-3)
-        / 3
-        * min(1.0, request.threads / max(made.threads, 1))
+def speed(request: RepairRequest, bands: Bands | None, about: Facts) -> tuple[float | None, bool]:
+    """(trained tokens a second, whether that was measured): of the newest repair of this model with as many threads, or a guess."""
+    reports = (
+        ui.cached(job.request)
+        for job in repairs()
+        if job.state == "done"
+        and (job.request.model, job.request.threads) == (request.model, request.threads)
     )
-    counted = OPERATIONS * request.threads / (4 * about.numbers) if about.numbers else 0.0
-    return max(there, counted), False
+    return plan.speed_here(request, about, (one for one in reports if isinstance(one, RepairReport)), bands)
 
 
 def command(file: str = "headviz-plan.json") -> str:

@@ -77,10 +77,10 @@ def duration(seconds: float) -> str:
 
 
 def roughly(seconds: float) -> str:
-    """A duration that is only guessed: `under a minute`, `5 min`, `1 h 10 min`, `30 h`, `4 days`; no seconds."""
+    """A duration that is only guessed: `a minute or less`, `5 min`, `1 h 10 min`, `30 h`, `4 days`; no seconds."""
     minutes = round(seconds / 60)
     if seconds < 60:
-        return "under a minute"
+        return "a minute or less"
     if minutes < 60:
         return f"{minutes}{_GAP}min"
     if minutes < 10 * 60:

@@ -59,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
     """Repair heads: train new weights of theirs beside the frozen model, with the controls that make it believable."""
     from headviz.jobs import local
     from headviz.jobs.kinds import job_digest
+    from headviz.settings import settings
     from headviz.surgery import plan
 
     for name in ("out", "save_plan"):
@@ -68,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         request, rule = _asked(args, watch)
         about = _facts(request, watch)
-        plan.check(request, about.geometry, about.longest)
+        plan.check(request, about.geometry, about.longest, settings())
         if args.save_plan:
             Path(args.save_plan).write_text(plan.write_plan(request, rule=rule), encoding="utf-8")
         if args.preview:
@@ -151,6 +152,7 @@ def _designed(args: argparse.Namespace, watch: Terminal) -> tuple[RepairRequest,
         ),
         about.geometry,
         about.longest,
+        settings(),
     )
     rule, heads = args.rule or "", ()
     if row is not None:

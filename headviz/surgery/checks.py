@@ -5,14 +5,19 @@ from __future__ import annotations
 from headviz import machine
 from headviz.data import corpora
 from headviz.errors import BadInput
+from headviz.settings import Settings
 from headviz.surgery.refusals import refuse
+from headviz.surgery.windows import check_windows
 from headviz.types import DataRef, Geometry, RepairRequest
 
 
-def check(request: RepairRequest, geometry: Geometry, longest: int | None = None) -> None:
+def check(
+    request: RepairRequest, geometry: Geometry, longest: int | None = None, settings: Settings | None = None
+) -> None:
     """Raises BadInput, UnknownName, one sentence, for the first thing in the plan that cannot be.
 
-    longest: the model's context in tokens, None for no end
+    longest: the model's context in tokens, None for no end; settings: where texts are looked for, which tell whether there are
+    enough windows; without, they are not looked for
     """
     refuse(request, geometry)
     if "healthy" in request.arms and len(request.healthy) != len(request.heads):
@@ -28,6 +33,7 @@ def check(request: RepairRequest, geometry: Geometry, longest: int | None = None
         if ref is not None:
             corpora.check_length(ref, longest)
     _check_texts(request)
+    check_windows(request, settings)
 
 
 def _check_texts(request: RepairRequest) -> None:

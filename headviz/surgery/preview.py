@@ -5,24 +5,19 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
 from headviz import machine
-from headviz.data import own_text
-from headviz.data.corpora import CORPORA
-from headviz.data.documents import already_built
-from headviz.errors import BadData
 from headviz.settings import Settings
 from headviz.surgery import costs
 from headviz.surgery.about import Facts
 from headviz.surgery.arms import ARMS
 from headviz.surgery.layouts import trained_numbers, treat, whole_numbers
-from headviz.types import Bands, DataRef, RepairReport, RepairRequest, RepairRun
+from headviz.surgery.windows import windows_there
+from headviz.types import Bands, RepairReport, RepairRequest, RepairRun
 
-CHARACTERS = 4  # of a token, for an estimate: English prose in the vocabularies of language models
 OPERATIONS = 5e10  # a second and thread
 UNMOVED = 0.685  # share of new weights that one step of 5e-5 leaves as they are in bf16 (measured on the paper's recipe)
 
@@ -96,34 +91,6 @@ def preview(request: RepairRequest, about: Facts, settings: Settings, speed: flo
     )
 
 
-def windows_there(ref: DataRef, settings: Settings) -> int | None:
-    """About how many windows a text has, from the characters of its documents; None for a text that is not here or has changed.
-
-    A document gives as many full windows as it has; one of a text of one's own at least a short one.
-    """
-    row = CORPORA.get(ref.corpus)
-    if row is None or row.source == "hub":
-        return None
-    try:
-        sizes = _sizes(ref.corpus, ref.revision, ref.part, settings)
-    except BadData:
-        return None
-    least = 1 if ref.corpus == "own" else 0
-    return max(1, sum(max(least, size // (CHARACTERS * ref.tokens)) for size in sizes))
-
-
-@lru_cache(maxsize=16)
-def _sizes(corpus: str, revision: str, part: str, settings: Settings) -> tuple[int, ...]:
-    """Characters of every document, read once, for a page asks at every click. Raises BadData, which is not remembered."""
-    if corpus == "own":
-        text = own_text.load(revision, settings)
-    else:
-        text = already_built(settings.home / "corpora", f"{corpus}-{part}", revision)
-    if text is None:
-        raise BadData(f"{corpus} was not built on this machine yet.")
-    return tuple(len(document.text) for document in text.documents)
-
-
 def measured_speed(runs: Iterable[RepairRun]) -> float | None:
     """Trained tokens a second, the median over what some runs noted; None where none did."""
     seen = [run.tokens_per_second[np.isfinite(run.tokens_per_second)] for run in runs]
@@ -179,9 +146,15 @@ def warnings(request: RepairRequest, about: Facts, settings: Settings) -> tuple[
     """What a person must know before launching this, a sentence each; nothing here forbids it."""
     notes = [*treat(request.heads, about.geometry).notes]
     seen = preview(request, about, settings)
-    if seen.epochs > 1.05:  # the number of windows is an estimate
+    a_step = request.recipe.batch * request.recipe.accumulate
+    if seen.windows < a_step:
         notes.append(
-            f"The steps of a pass read {request.steps * request.recipe.batch * request.recipe.accumulate:,} windows, and the plan "
+            f"The training text has about {seen.windows:,} window{'s' * (seen.windows != 1)} of this length, and one optimiser step reads {a_step:,}: where the "
+            "text turns out so short when it is read, the repair is refused. Take a larger text, shorter windows, or fewer a step."
+        )
+    elif seen.epochs > 1.05:  # the number of windows is an estimate
+        notes.append(
+            f"The steps of a pass read {request.steps * a_step:,} windows, and the plan "
             f"has about {seen.windows:,} of this length: each is read about {seen.epochs:.1f} times. Take a larger text, shorter "
             "or more windows, or fewer steps."
         )

@@ -17,6 +17,7 @@ from headviz.data.documents import Document
 from headviz.data.inputs import Inputs, build_inputs
 from headviz.errors import BadInput
 from headviz.settings import Settings
+from headviz.surgery.windows import refuse_few
 from headviz.types import DataRef, RepairRequest, Watch
 
 GRAM = 13  # words: what two texts share by copying, and hardly ever by chance
@@ -64,7 +65,7 @@ def read_texts(
         return found
 
     train = inputs("train", request.train)
-    _enough(train, request)
+    refuse_few(request, len(train.lengths))
     held_out = inputs("held-out", request.held_out)
     other = inputs("other domain", request.other) if request.other is not None else None
     diagnose = inputs("diagnostic", request.diagnose)
@@ -161,17 +162,6 @@ def _with_targets(inputs: Inputs, what: str) -> Inputs:
             f"No input of the {what} text has a second token, so there is nothing to predict. Ask for longer inputs."
         )
     return inputs if len(long_enough) == len(inputs.lengths) else subset(inputs, long_enough)
-
-
-def _enough(train: Inputs, request: RepairRequest) -> None:
-    recipe = request.recipe
-    need, there = recipe.batch * recipe.accumulate, len(train.lengths)
-    if there < need:
-        raise BadInput(
-            f"The training text is too short: it gives {there} windows of {request.train.tokens} tokens, and one optimiser "
-            f"step reads {need} ({recipe.accumulate} passes of {recipe.batch}). Take more or shorter windows, a larger "
-            "text, or fewer windows a step."
-        )
 
 
 def _disjoint(

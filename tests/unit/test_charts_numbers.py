@@ -52,7 +52,7 @@ def test_words_around_numbers():
         for seconds in (12, 59.9, 60, 125, 3569, 3600, 4320, 35_900, 36_000, 100_000, 400_000)
     ]
     assert [said.replace("\u00a0", " ") for said in rough] == [
-        "under a minute", "under a minute", "1 min", "2 min", "59 min", "1 h", "1 h 10 min", "10 h", "10 h", "28 h", "5 days",
+        "a minute or less", "a minute or less", "1 min", "2 min", "59 min", "1 h", "1 h 10 min", "10 h", "10 h", "28 h", "5 days",
     ]  # fmt: skip
     assert (fmt.duration(1.8), fmt.duration(125), fmt.duration(4320)) == (
         "1.80\u00a0s",

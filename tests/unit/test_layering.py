@@ -116,6 +116,7 @@ TABLES = {
     "headviz.surgery.rules",
     "headviz.surgery.said",
     "headviz.surgery.verdict",
+    "headviz.surgery.windows",
 }
 
 PICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "joblib"}

@@ -39,7 +39,7 @@ def test_design_preview_run_resume_and_export(folder, tmp_path, capsys, monkeypa
     assert main(designed(folder, "--preview", "--save-plan", str(plan))) == 0
     said = capsys.readouterr().out
     assert "Treated: 9 heads in 3 layers: L01.H10" in said
-    assert "Time: very roughly under a minute, guessed before a speed was measured here" in said
+    assert "Time: very roughly a minute or less, guessed before a speed was measured here" in said
     assert "fewer than 3 seeds" in said
     assert "2 of training (repair, no-reinit; seeds 0); 4 steps" in said
     request, rule = read_plan(plan.read_bytes())

@@ -1,6 +1,7 @@
 """A plan: its defaults, what is refused, what it will take, what it warns of, and its file."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from types import SimpleNamespace
@@ -200,6 +201,57 @@ def test_a_text_that_is_too_short_for_the_steps_is_warned_of(home):
     assert seen.windows == 3, "full windows of 400 characters"
     gone = replace(request, train=replace(train, revision="0" * 64))
     assert plan.preview(gone, ABOUT, settings()).windows == 20_000, "not known: what the plan asks for"
+
+
+def own(text: str, **more) -> DataRef:
+    kept = own_text.import_text(text.encode(), "t.txt", settings=settings())
+    return DataRef(
+        **({"corpus": "own", "revision": kept.revision, "part": "all", "inputs": 20_000, "tokens": 64} | more)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("A sentence is all there is.", "it gives 1 window of 64 tokens, and one optimiser step reads 8 (1 pass of 8). Take"),
+        ("x" * 300, "it gives at most 5 windows of 64 tokens"),
+    ],
+)  # fmt: skip
+def test_a_text_that_cannot_give_the_windows_of_one_step_is_refused(home, text, says):
+    request = small_request(train=own(text))
+    with pytest.raises(BadInput, match=re.escape(f"The training text is too short: {says}")):
+        check(request, SMALL, None, settings())
+    check(request, SMALL)  # without looking for the text
+
+
+def test_a_text_of_which_only_a_tokenizer_can_tell_is_not_refused_but_warned_of(home):
+    request = small_request(
+        train=own("字" * 300)
+    )  # 900 bytes: 15 windows at most, and 1 by the rule for English
+    check(request, SMALL, None, settings())
+    assert "about 1 window of this length, and one optimiser step reads 8" in " ".join(
+        warnings(request, ABOUT, settings())
+    )
+    gone = replace(request, train=replace(request.train, revision="0" * 64))
+    check(gone, SMALL, None, settings())
+    check(replace(request, train=own("short", chat=True)), SMALL, None, settings())
+
+
+def test_full_windows_of_a_corpus_are_counted_by_document(home):
+    built = as_text([Document(str(i), "x" * 120) for i in range(9)])
+    write_text(home / "corpora" / "docstrings-train-0123.json", built)
+    train = replace(small_request().train, revision=built.revision)
+    check(small_request(train=replace(train, tokens=64)), SMALL, None, settings())  # 2 of each
+    with pytest.raises(BadInput, match="it gives at most 0 windows of 256 tokens"):
+        check(small_request(train=replace(train, tokens=256)), SMALL, None, settings())
+
+
+def test_fewer_windows_than_a_step_reads_are_refused_whatever_the_text():
+    few = replace(small_request().train, inputs=7)
+    with pytest.raises(
+        BadInput, match="gives at most 7 windows of 64 tokens, and one optimiser step reads 8"
+    ):
+        check(small_request(train=few), SMALL)
 
 
 def test_olmo2_is_warned_of():

@@ -43,7 +43,7 @@ def planned(asked: ScoreRequest, measured: Measured, chosen) -> Planned:
         return Planned(None, problem=HEADS_FIRST, **told)
     try:
         request = scheme.plan(asked, measured, about, chosen.heads)
-        plan.check(request, about.geometry, about.longest)
+        plan.check(request, about.geometry, about.longest, settings())
     except HeadvizError as error:
         return Planned(None, problem=str(error), **told)
     speed, known = work.speed(request, measured.bands, about)

@@ -12,7 +12,7 @@ from headviz.jobs import local
 from headviz.jobs.kinds import job_digest
 from headviz.reopen import of_request, page_of
 from headviz.settings import settings
-from headviz.surgery import progress
+from headviz.surgery import outcomes, progress
 from headviz.surgery.about import Facts
 from headviz.surgery.head_changes import head_changes
 from headviz.surgery.meter import Meter
@@ -26,7 +26,7 @@ from headviz.types import (
     Silent,
     plain,
 )
-from headviz.ui.surgery import presets, scheme, take, work
+from headviz.ui.surgery import moved, presets, scheme, take, work
 from headviz.view import RECOVERY, VIEW, read_url
 from tests.pages.conftest import default_request, figure, open_app, opener, said
 from tests.pages.test_bands import SICK, answer, fake_bands
@@ -400,15 +400,20 @@ def test_the_verdict_stands_with_its_four_criteria_and_every_arm(home, no_worker
         "Training, old weights",
         "New weights, no training",
     ]
-    table = app.dataframe[0].value
-    assert table["arm"].tolist() == [
+    lines = next(one.value for one in app.markdown if one.value.startswith("| arm |")).splitlines()
+    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    assert [row[0] for row in table[2:]] == [
         "Remove",
         "Leave",
         "Repair",
         "Training, old weights",
         "New weights, no training",
     ]
-    assert table["stock"][2].startswith("−0.0582 [")
+    assert table[4][3].startswith("−0.0582 [−0.")
+    assert not app.dataframe, "a frame of this width is cut off on a narrow page"
+    for column in (1, 2, 3):
+        digits = {len(row[column].split()[0].partition(".")[2]) for row in table[2:] if row[column]}
+        assert len(digits) == 1, table[0][column]
 
 
 def test_no_gain_from_reinitialising_is_said_as_such(home, no_worker):
@@ -435,6 +440,58 @@ def test_losses_lie_over_each_other_with_the_stock_line(home, no_worker):
     drawn = figure(in_app(stage="watch", operation=digest, recovery="losses", loss_as="perplexity"), "losses")
     stock = next(trace for trace in drawn["data"] if trace["name"] == "stock")
     assert stock["y"][0] == pytest.approx(np.exp(report.stock.select))
+
+
+def test_every_untouched_head_stands_beside_its_floor_and_the_arm_that_only_trained(home, no_worker):
+    digest, report = finished(asked())
+    app = in_app(stage="watch", operation=digest, recovery="elsewhere")
+    found = outcomes.drift(work.case_of(digest))
+    mask = ~np.isnan(found.moved)
+    assert mask.sum() == 96 - 28
+    counts = [int((moved[mask] > found.floor[mask]).sum()) for moved in (found.moved, found.no_reinit)]
+    assert 0 < counts[0] < 68
+    text = said(app)
+    assert f"**{counts[0]} of 68 (" in text
+    assert (
+        "untouched heads moved beyond the floor** in the repair; with the same training from old weights"
+        in text
+    )
+    assert f"old weights {counts[1]} of 68 (" in text
+    table = app.dataframe[0].value
+    assert len(table) == 68
+    assert table["beyond"].str.contains("repair").sum() == counts[0]
+    assert (table["moved"] - table["floor"]).is_monotonic_decreasing
+    row = table[table["head"] == "L05.H03"].iloc[0]
+    assert row["moved"] == pytest.approx(found.moved[5, 3])
+    assert row["floor"] == pytest.approx(
+        abs(float(report.stock.half_mass[0, 5, 3]) - float(report.stock.half_mass[1, 5, 3]))
+    )
+
+
+def test_the_floor_of_the_drift_is_that_of_untouched_heads_and_the_film_says_it(home, no_worker):
+    request = asked()
+    digest, report = finished(request)
+    halves = report.stock.half_mass.copy()
+    for at in SICK:  # treated heads differ widely between the halves: that is no floor of the others
+        halves[0][at], halves[1][at] = 0.2, 0.9
+    local.store().put(
+        digest, dataclasses.replace(report, stock=dataclasses.replace(report.stock, half_mass=halves))
+    )
+    case = work.case_of(digest)
+    assert moved.floor(case, case.among("untouched", "repair")) < 0.05
+    line = next(
+        trace
+        for trace in figure(in_app(stage="watch", operation=digest, recovery="elsewhere"), "drift")["data"]
+        if trace["name"] == "two halves of the text"
+    )
+    assert max(line["y"]) < 0.05
+    assert "The colours leave out the floor" in said(in_app(stage="watch", operation=digest, recovery="film"))
+
+
+def test_a_repair_that_runs_says_when_heads_come_one_by_one(home, no_worker):
+    digest = begun(asked(), [repair_run("repair", 0, upto=40)])
+    app = in_app(stage="watch", operation=digest, recovery="elsewhere")
+    assert "when the arm “Repair” has ended with a seed" in said(app)
 
 
 def test_the_film_follows_the_arm_and_the_seed(home, no_worker):

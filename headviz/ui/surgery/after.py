@@ -91,7 +91,7 @@ def rows(case: Case, changes: tuple[HeadChange, ...]) -> list[dict[str, Any]]:
 
 
 def _columns() -> dict[str, Any]:
-    number = {"format": "%.3g", "width": "small"}
+    number = {"format": "%.3f", "width": "small"}  # digits alike in every row
     column, text = st.column_config.NumberColumn, st.column_config.TextColumn
     return {
         "head": text(width="small"),
@@ -106,7 +106,7 @@ def _columns() -> dict[str, Any]:
         "full_norm_before": column("after W_O, before", help="Norm of what the head adds to the stream: 0 is a head that is off.", **number),
         "full_norm": column("after", help="The same, after surgery.", **number),
         "alone": text("off alone, nats", help="How much higher the loss of the report part is when this head alone is zeroed in the repaired model, with its 95% interval over documents."),
-        "p": column("p (Holm)", help="Two-sided, corrected for all heads that were tested.", **number),
+        "p": column("p (Holm)", help="Two-sided, corrected for all heads that were tested.", format="%.3g", width="small"),
     }  # fmt: skip
 
 

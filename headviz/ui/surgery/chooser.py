@@ -14,6 +14,7 @@ CONTROLS = {
     "losses": ("loss_as",),
     "classes": ("among",),
     "film": ("run",),
+    "elsewhere": ("point",),
     "heads": ("arm", "point"),
     "take": ("run", "point"),
 }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import streamlit as st
 
 from headviz import ui
 from headviz.charts import film as drawing
 from headviz.charts import fmt
 from headviz.types import RepairRun
-from headviz.ui.surgery import panels, words
+from headviz.ui.surgery import moved, panels, words
 from headviz.ui.surgery.case import Case
 
 
@@ -44,10 +45,20 @@ def panel(case: Case) -> None:
 def caption(case: Case, run: RepairRun) -> str:
     first = min(layer for layer, _ in case.touched(run))
     still = "the first layers" if first else "layer 0"
+    untouched = np.ones(case.shape, bool)
+    for at in case.touched(run):
+        untouched[at] = False
+    floor = moved.floor(case, untouched)
     return (
         f"Play, or drag the slider; evaluated every {case.request.every:,} steps. Outlined: treated heads, hollow in the map of "
         f"drift. Drift is the change of an untouched head's attention on the first token against the model before surgery; up to "
         f"layer {first}, the first with a treated head, it is exactly 0, for nothing reaches {still}."
+        + (
+            f" The colours leave out the floor: before surgery, two halves of the text already differ by up to {fmt.number(floor)} in "
+            "95% of the untouched heads, so a weaker colour tells nothing. Drift has the floor of every head."
+            if np.isfinite(floor)
+            else ""
+        )
     )
 
 

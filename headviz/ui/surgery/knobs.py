@@ -29,7 +29,7 @@ def _arms() -> None:
     chosen = [name for name in ui.value("repair_arms").split(",") if name]
     for name, row in ARMS.items():
         st.session_state[f"arm_{name}"] = name in chosen
-        st.checkbox(row.title, key=f"arm_{name}", on_change=_arms_changed, help=row.help)
+        st.checkbox(_SHORTER.get(name, row.title), key=f"arm_{name}", on_change=_arms_changed, help=row.help)
     for name in ("repair", "no-reinit", "untrained"):
         if name not in chosen:
             st.caption(f"Without “{ARMS[name].title}”: {_WITHOUT[name]}")
@@ -54,6 +54,7 @@ def _arms_changed() -> None:
     ui.put("repair_arms", ",".join(name for name in ARMS if st.session_state[f"arm_{name}"]))
 
 
+_SHORTER = {"healthy": "Healthy heads instead"}  # the whole title does not fit beside a box
 _WITHOUT = {
     "repair": "nothing is repaired.",
     "no-reinit": "a gain could be ordinary training, so there is no verdict.",

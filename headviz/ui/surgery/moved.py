@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import streamlit as st
 
+from headviz import ui
 from headviz.charts import fmt
-from headviz.types import RepairRun
+from headviz.surgery import outcomes
+from headviz.types import RepairRun, head_name
 from headviz.ui.surgery import panels
 from headviz.ui.surgery.case import Case
 
@@ -53,16 +57,86 @@ def panel(case: Case) -> None:
         case,
         "drift",
         [
-            panels.lines_of(case, "Drift of untouched heads, 95th percentile", "|change of mass|", lambda run: drift(case, run), floor(case)),
+            panels.lines_of(case, "Drift of untouched heads, 95th percentile", "|change of mass|", lambda run: drift(case, run), floor(case, outside)),
             panels.lines_of(case, "Norm after W_O, treated heads", "median norm", lambda run: written(case, run), float(np.median(stock.full_norm[inside]))),
         ],
         "Drift of untouched heads, and what treated heads write",
     )  # fmt: skip
     st.caption(
-        "Left: how far the attention of heads that nobody treated moved; the dashed line is what the same model differs by on two "
-        "halves of the text, so below it there is nothing to see. Right: the length of what a treated head adds to the stream. It is "
+        "Left: how far the attention of heads that nobody treated moved; the dashed line is what the same heads differ by on two "
+        "halves of the text before surgery, so below it there is nothing to see. Right: the length of what a treated head adds to the stream. It is "
         "0 right after surgery, when a head looks awake and says nothing."
     )
+    by_head(case)
+
+
+def by_head(case: Case) -> None:
+    """Every untouched head's drift beside its own floor and beside the arm that only trained."""
+    point = ui.value("point")
+    found = outcomes.drift(case, "repair", point)
+    if found is None:
+        if "repair" in case.request.arms:
+            panels.waiting("Untouched heads one by one: when the arm “Repair” has ended with a seed.")
+        return
+    st.markdown(count_words(found, point))
+    st.dataframe(head_rows(found), hide_index=True, height=320, column_config=_columns())
+    st.caption(
+        "All untouched heads, those that moved furthest beyond their floor first. Moved: |change of the attention on the first token| "
+        "against the model before surgery, mean over the seeds. Floor: by how much the same head of the model before surgery differs "
+        "between two halves of the text; it is one difference, so by chance alone some heads lie beyond. What “Training, old weights” "
+        "shows too does not come from new weights."
+    )
+
+
+def beyond(moved: np.ndarray, floor: np.ndarray) -> np.ndarray:
+    """(L, H) bool: untouched heads that moved by more than their floor. NaN, a treated head, is none."""
+    known = ~np.isnan(moved) & ~np.isnan(floor)
+    return known & (np.nan_to_num(moved) > np.nan_to_num(floor))
+
+
+def count_words(found: outcomes.Drift, point: str) -> str:
+    """How many untouched heads moved beyond their floor, in the repair and in the arm that only trained."""
+
+    def count(moved: np.ndarray) -> str:
+        return fmt.count(int(beyond(moved, found.floor).sum()), int((~np.isnan(moved)).sum()))
+
+    said = f"**{count(found.moved)} untouched heads moved beyond the floor**"
+    if found.no_reinit is None:
+        beside = "; there is no arm “Training, old weights” to compare with"
+    else:
+        beside = f"; with the same training from old weights {count(found.no_reinit)}"
+    return f"{said} in the repair{beside} ({point} step)."
+
+
+def head_rows(found: outcomes.Drift) -> list[dict[str, Any]]:
+    """A row an untouched head, furthest beyond its floor first."""
+    other = found.no_reinit if found.no_reinit is not None else np.full(found.moved.shape, np.nan)
+    in_repair, in_other = beyond(found.moved, found.floor), beyond(other, found.floor)
+    rows = []
+    for layer, head in np.argwhere(~np.isnan(found.moved)).tolist():
+        at = layer, head
+        which = [name for name, there in (("repair", in_repair[at]), ("old weights", in_other[at])) if there]
+        rows.append(
+            {
+                "head": head_name(layer, head),
+                "moved": float(found.moved[at]),
+                "floor": float(found.floor[at]),
+                "other": None if np.isnan(other[at]) else float(other[at]),
+                "beyond": " and ".join(which) or "neither",
+            }
+        )
+    return sorted(rows, key=lambda row: row["floor"] - row["moved"])
+
+
+def _columns() -> dict[str, Any]:
+    column, text = st.column_config.NumberColumn, st.column_config.TextColumn
+    return {
+        "head": text(width="small"),
+        "moved": column("moved in repair", format="%.4f", help="|change of attention on the first token|, 0 to 1."),
+        "floor": column("floor", format="%.4f", help="Difference between two halves of the text before surgery."),
+        "other": column("moved, old weights", format="%.4f", help="The same head in the arm “Training, old weights”."),
+        "beyond": text("beyond the floor in", help="In which of the two arms the head moved by more than its floor."),
+    }  # fmt: skip
 
 
 def random_total(case: Case, mask: np.ndarray) -> float:
@@ -79,9 +153,10 @@ def drift(case: Case, run: RepairRun) -> np.ndarray:
     return np.percentile(moved, 95, axis=1) if mask.any() else np.full(len(run.step), np.nan)
 
 
-def floor(case: Case) -> float:
-    """95th percentile of the difference between the two halves of the text, same model, all heads."""
-    return float(np.percentile(np.abs(case.stock.half_mass[0] - case.stock.half_mass[1]), 95))
+def floor(case: Case, untouched: np.ndarray) -> float:
+    """95th percentile over the heads of `untouched` (L, H) of the difference between two halves of the text, before surgery."""
+    halves = case.stock.half_mass.astype(np.float64)[:, untouched]
+    return float(np.percentile(np.abs(halves[0] - halves[1]), 95)) if untouched.any() else float("nan")
 
 
 def written(case: Case, run: RepairRun) -> np.ndarray:

@@ -60,7 +60,12 @@ def panel(case: Case) -> None:
         )
         return
     figure_of(case, found)
-    st.dataframe(rows(found), hide_index=True, column_config=_columns())
+    st.markdown(table(rows(found)))
+    st.caption(
+        "Report part: held-out documents that decide nothing, nats a token with the 95% interval over documents; perplexity is e to that. "
+        "Then changes, below 0 is better: against the model before surgery; against the same training without new weights, seed by seed; "
+        "and of another domain against the model before surgery. Step: the one that is read, of each seed."
+    )
     missing = [ARMS[arm].title for arm in case.request.arms if arm not in {one.arm for one in found}]
     if missing:
         panels.waiting(f"Not shown yet: {', '.join(missing)}.")
@@ -129,8 +134,8 @@ def rows(found: tuple[ArmLoss, ...]) -> list[dict[str, Any]]:
     for one in sorted(found, key=lambda one: ORDER.index(one.arm)):
         row: dict[str, Any] = {
             "arm": name_of(one.arm),
-            "report": fmt.interval(one.report.loss, one.report.low, one.report.high),
-            "perplexity": fmt.number(one.report.perplexity),
+            "report": _loss(one.report),
+            "perplexity": f"{one.report.perplexity:,.2f}",
             "stock": _change(one.against_stock),
             "plain": _change(one.against_no_reinit),
             "other": _change(one.other_against_stock),
@@ -143,24 +148,40 @@ def rows(found: tuple[ArmLoss, ...]) -> list[dict[str, Any]]:
 def _change(change) -> str:
     if change is None:
         return ""
-    edges = (
-        f" [{fmt.number(change.low)}, {fmt.number(change.high)}]"
-        if math.isfinite(change.low)
-        else " (one document: no interval)"
-    )
-    return fmt.signed(change.change) + edges
+    said = minus(f"{change.change:+.4f}")
+    if not math.isfinite(change.low):
+        return f"{said} (one document: no interval)"
+    return f"{said} {_edges(change.low, change.high, 4)}"
 
 
-def _columns() -> dict[str, Any]:
-    text = st.column_config.TextColumn
-    return {
-        "report": text("report part, nats a token", help="Held-out documents that decide nothing, with the 95% interval over them."),
-        "perplexity": text("perplexity", help="e to the loss: among how many tokens the model is torn, on average."),
-        "stock": text("against stock", help="Change of that loss against the model before surgery, paired by document. Below 0 is better."),
-        "plain": text("against no reinit", help="Against the same heads trained the same way without new weights, seed by seed: what reinitialising adds."),
-        "other": text("other domain", help="Change of the loss on a text of another domain against the model before surgery."),
-        "steps": text("steps", help="The step that is read, of each seed."),
-    }  # fmt: skip
+def _loss(mean) -> str:
+    """Digits alike in every row, and no line break inside the interval."""
+    said = f"{mean.loss:.3f}"
+    return f"{said} {_edges(mean.low, mean.high, 3)}" if math.isfinite(mean.low) else said
+
+
+def _edges(low: float, high: float, digits: int) -> str:
+    return minus(f"[{low:.{digits}f},\u00a0{high:.{digits}f}]")
+
+
+# Key of a row → heading.
+HEADINGS = {
+    "arm": "arm",
+    "report": "report part, nats",
+    "perplexity": "perplexity",
+    "stock": "against stock",
+    "plain": "against old weights",
+    "other": "other domain",
+    "steps": "step",
+}
+
+
+def table(found: list[dict[str, Any]]) -> str:
+    """Markdown: its cells break into lines, so that every column is there on a narrow page too. Columns without a value are left out."""
+    shown = [name for name in HEADINGS if any(row[name] for row in found)]
+    lines = [[HEADINGS[name] for name in shown], ["---"] * len(shown)]
+    lines += [[row[name] or " " for name in shown] for row in found]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def frozen(case: Case) -> None:

@@ -69,7 +69,7 @@ def loss_rows(case: Case) -> list[dict]:
 
 
 def _loss_columns(unit: str) -> dict:
-    number = {"format": "%.4g"}
+    number = {"format": "%.3f" if unit.startswith("nats") else "%.2f"}  # digits alike in every row
     column = st.column_config.NumberColumn
     return {
         "start": column(

@@ -130,6 +130,16 @@ def test_the_map_in_slope_order_still_names_and_picks_the_heads_of_the_model(hom
     assert trace["x"][trace["customdata"].index([1, 5])] == 5
 
 
+def test_the_outlined_head_is_named_and_whether_somebody_picked_it(measured, no_worker):
+    most = "Outlined: L04.H11, with the most attention on the first token. A click picks another one."
+    work = work_of(local.store().get(job_digest(first_request())))
+    layer, head = np.unravel_index(int(np.argmax(work.mass)), work.mass.shape)
+    most = most.replace("L04.H11", f"L{layer:02}.H{head:02}")
+    assert most in said(open_page())
+    assert "Outlined: L02.H03, the picked head." in said(open_page(head="L02.H03"))
+    assert most in said(open_page(head="L40.H03")), "a head of another model is none of this one"
+
+
 def test_classes_are_marked_by_shape_and_the_hover_tells_the_spread(measured, no_worker):
     drawn = figure(open_page(), "bands_map")
     marks = {trace["name"]: trace["marker"] for trace in drawn["data"] if trace.get("mode") == "markers"}

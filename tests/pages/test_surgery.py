@@ -220,10 +220,13 @@ def test_a_number_of_the_recipe_counts_only_where_the_recipe_is_edited(measured)
 def test_an_empty_box_says_what_it_stands_for(measured):
     app = in_app(repair_steps=10)
     boxes = {box.label: box.proto.placeholder for box in app.number_input}
-    assert boxes["Tokens each"] in ("256, as the recipe has it", "")  # the sidebar has a box of this name too
+    assert app.number_input(key="train_tokens").proto.placeholder == "256 (recipe)"
     assert (boxes["Training windows"], boxes["Early stop after"]) == ("80", "never")
     assert boxes["Threads"] == str(scheme.half_the_cores())
-    assert "Evaluated at the end only, after 10 of the 25 steps." in said(app)
+    assert (
+        "Evaluated at the end only: a pass has 10 steps, fewer than the 25 between two evaluations."
+        in said(app)
+    )
     asked = plan_of(app)
     assert (asked.train.inputs, asked.train.tokens, asked.patience) == (80, 256, 0)
     assert asked.threads == scheme.half_the_cores()

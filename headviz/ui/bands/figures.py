@@ -9,6 +9,7 @@ from headviz.analysis import bands as of
 from headviz.charts import tables
 from headviz.charts.bands_map import bands_map
 from headviz.charts.by_slope import Cloud, mass_by_slope
+from headviz.types import head_name
 from headviz.ui.bands import others, published, words
 from headviz.ui.bands.controls import overlaid
 from headviz.ui.bands.work import Work, levels, name_of
@@ -39,11 +40,20 @@ def draw_map(work: Work) -> None:
         name="headviz-bands",
         alt="Map of attention on the first token, with the class of every head",
     )
+    st.caption(outlined(work))
     if work.slopes is None:
         st.caption(
             "This model has no ALiBi slopes, so there is no slope axis and heads stand by index. The classes mean the same; the grey "
             "line is even attention over all tokens so far."
         )
+
+
+def outlined(work: Work) -> str:
+    """Which head has the outline in both figures, and why."""
+    name = head_name(*work.picked())
+    if work.somebody_picked:
+        return f"Outlined: {name}, the picked head."
+    return f"Outlined: {name}, with the most attention on the first token. A click picks another one."
 
 
 def draw_scatter(work: Work) -> None:

@@ -87,12 +87,18 @@ class Work:
             return list(range(self.geometry.heads))
         return of.by_slope(self.slopes)
 
+    @property
+    def somebody_picked(self) -> bool:
+        """Whether a head of this model is picked; one of another model is none."""
+        if not ui.value("head"):
+            return False
+        layer, head = parse_head(ui.value("head"))
+        return layer < self.geometry.layers and head < self.geometry.heads
+
     def picked(self) -> tuple[int, int]:
         """The head that is picked on every page; until somebody picks one, that with the most mass."""
-        if ui.value("head"):
-            layer, head = parse_head(ui.value("head"))
-            if layer < self.geometry.layers and head < self.geometry.heads:
-                return layer, head
+        if self.somebody_picked:
+            return parse_head(ui.value("head"))
         layer, head = np.unravel_index(int(np.argmax(self.mass)), self.mass.shape)
         return int(layer), int(head)
 

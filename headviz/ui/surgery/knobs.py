@@ -9,6 +9,7 @@ from headviz.charts import fmt
 from headviz.data.corpora import CORPORA
 from headviz.surgery.arms import ARMS
 from headviz.surgery.plan import SCHEMES, Facts, scheme_for
+from headviz.ui.surgery import words
 from headviz.ui.surgery.scheme import FIELDS, RECIPES, by_steps, half_the_cores, recipe, recipe_tokens
 from headviz.view import TEXTS
 
@@ -111,7 +112,7 @@ def _texts(about: Facts) -> None:
         "Tokens each",
         value=None,
         step=1,
-        placeholder=f"{recipe_tokens(about):,}, as the recipe has it",
+        placeholder=f"{recipe_tokens(about):,} (recipe)",
         help="Length of a window; empty: as the recipe has it, at most the model's context. Attention on the first token depends on it.",
         **ui.keyed("train_tokens"),
     )
@@ -164,7 +165,9 @@ def _training(about: Facts) -> None:
     )
     steps, every = ui.value("repair_steps"), ui.value("every")
     if steps and every and 1 <= steps < every:
-        st.caption(f"Evaluated at the end only, after {steps:,} of the {every:,} steps.")
+        st.caption(
+            f"Evaluated at the end only: a pass has {words.plural(steps, 'step')}, fewer than the {every:,} between two evaluations."
+        )
     with st.popover("More", width="stretch"):
         _recipe(about)
 

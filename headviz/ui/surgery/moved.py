@@ -132,9 +132,9 @@ def _columns() -> dict[str, Any]:
     column, text = st.column_config.NumberColumn, st.column_config.TextColumn
     return {
         "head": text(width="small"),
-        "moved": column("moved in repair", format="%.4f", help="|change of attention on the first token|, 0 to 1."),
-        "floor": column("floor", format="%.4f", help="Difference between two halves of the text before surgery."),
-        "other": column("moved, old weights", format="%.4f", help="The same head in the arm “Training, old weights”."),
+        "moved": column("moved in repair", format="%.5f", help="|change of attention on the first token|, 0 to 1."),
+        "floor": column("floor", format="%.5f", help="Difference between two halves of the text before surgery."),
+        "other": column("moved, old weights", format="%.5f", help="The same head in the arm “Training, old weights”."),
         "beyond": text("beyond the floor in", help="In which of the two arms the head moved by more than its floor."),
     }  # fmt: skip
 

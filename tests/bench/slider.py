@@ -21,6 +21,26 @@ RELEASES = 40
 NEW = (12.0, 24.0, 16.0, 8.0)
 SOON, BATCH = 0.2, 2.0  # seconds that were promised
 
+# What Streamlit and plotly themselves take: a slider, a line of text and a map as large, with nothing to look up or to draw anew.
+BARE = """import numpy as np
+import plotly.graph_objects as go
+import streamlit as st
+
+
+@st.fragment
+def body():
+    share = st.slider("off", 0.0, 30.0, 20.0, 0.5, key="off")
+    st.container(key="say").write(f"{share * 2.7:.0f} of 270 heads")
+    figure = go.Figure(go.Heatmap(z=np.random.default_rng(0).random((30, 9)) + share / 100))
+    cells = np.indices((30, 9)).reshape(2, -1)
+    figure.add_scatter(x=cells[1], y=cells[0], mode="markers", marker={"symbol": "square", "size": 14, "opacity": 0})
+    st.plotly_chart(figure.update_layout(height=700, title=f"{share * 2.7:.0f}"), key="map", on_select="rerun", theme=None)
+
+
+body()
+"""
+TITLE = "Number(document.querySelector('.st-key-map .js-plotly-plot')?._fullLayout?.title?.text)"
+
 # After the next release of the mouse: milliseconds until each of `shows` is true, and painted.
 WAIT = """(...shows) => new Promise(resolve => {
     addEventListener('pointerup', () => {
@@ -43,8 +63,25 @@ WORKING = "[...document.querySelectorAll('[class*=st-key-working]')]"
 COUNTS_UP = f"{WORKING}.some(line => line.innerText.includes('so far'))"
 
 
-def rows(url: str, context: BrowserContext) -> list[Row]:
-    """Medians, and the 95th percentile of what is measured already; the text is the page's own, 16 × 512 tokens."""
+def bare_rows(url: str, context: BrowserContext) -> list[float]:
+    """Seconds of each release on the page of BARE."""
+    page = context.new_page()
+    page.goto(url)
+    page.wait_for_function(f"{TITLE} === 54", timeout=PATIENCE)
+    took = []
+    for number in range(RELEASES):
+        before = int(page.evaluate(SAID))
+        new = f"{SAID} !== {before} && {TITLE} === {SAID}"
+        took += release(page, (12.0, 20.0, 24.0, 16.0, 8.0)[number % 5], new)
+    page.close()
+    return took
+
+
+def rows(url: str, context: BrowserContext, bare: list[float]) -> list[Row]:
+    """Medians, and the 95th percentile of what is measured already; the text is the page's own, 16 × 512 tokens.
+
+    bare: seconds of each release on a page that does nothing else
+    """
     page = context.new_page()
     page.goto(url + PAGE)
     settled(page)
@@ -65,12 +102,22 @@ def rows(url: str, context: BrowserContext) -> list[Row]:
     page.close()
     repaint = "slider release to sentence and map, measured before"
     found = {
-        f"{repaint}, 95th percentile of {RELEASES}": (quantiles(repaints, n=20)[-1], SOON),
+        f"{repaint}, 95th percentile of {RELEASES}": (_late(repaints), SOON),
         f"{repaint}, median": (median(repaints), SOON),
         "slider release to its place by gradient, new set": (median(orders), SOON),
         "slider release to the first measured batch, new set, warm worker": (median(counts), BATCH),
     }
-    return [Row(case, took, "promised", promised, "s", 1.0) for case, (took, promised) in found.items()]
+    streamlit = "Streamlit with a slider and a map"
+    return [
+        *(Row(case, took, "promised", promised, "s", 1.0) for case, (took, promised) in found.items()),
+        Row(f"{repaint}, 95th percentile of {RELEASES}", _late(repaints), streamlit, _late(bare), "s"),
+        Row(f"{repaint}, median", median(repaints), streamlit, median(bare), "s"),
+    ]
+
+
+def _late(times: list[float]) -> float:
+    """The 95th percentile."""
+    return quantiles(times, n=20)[-1]
 
 
 def release(page: Page, position: float, *shows: str) -> list[float]:

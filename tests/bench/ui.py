@@ -33,17 +33,21 @@ def run(repeats: int) -> list[Row]:
         bare = Path(folder) / "bare.py"  # what Streamlit and plotly themselves take on this machine
         bare.write_text(BARE)
         peer = Server(Path(folder) / "home", Path(folder) / "bare.log", bare)
+        moved = Path(folder) / "slider.py"
+        moved.write_text(slider.BARE)
+        sliding = Server(Path(folder) / "home", Path(folder) / "slider.log", moved)
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
         try:
-            return _visits(server, peer, browser, max(repeats, 3))
+            return _visits(server, peer, sliding, browser, max(repeats, 3))
         finally:
             browser.close()
             peer.stop()
+            sliding.stop()
             server.stop()
             server.stop_workers()
 
 
-def _visits(server: Server, peer: Server, browser, repeats: int) -> list[Row]:
+def _visits(server: Server, peer: Server, sliding: Server, browser, repeats: int) -> list[Row]:
     context = browser.new_context(
         viewport={"width": 1280, "height": 900}
     )  # one person's browser, who comes back
@@ -71,7 +75,9 @@ def _visits(server: Server, peer: Server, browser, repeats: int) -> list[Row]:
         again.append(visit("/heads", MAP))
         bare.append(visit("/", MAP, peer))
     _say("the slider of the ablation page")
-    slid = slider.rows(server.url, context)
+    sliding.start()
+    bare_slides = slider.bare_rows(sliding.url, context)
+    slid = slider.rows(server.url, context, bare_slides)
     return [
         Row("from start to a drawn page", up, "promised", 5.0, "s", 1.0),
         Row("first map of 16 × 512 tokens, nothing cached", first, "promised", 60.0, "s", 1.0),

@@ -245,9 +245,8 @@ def read_url(parameters: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
             values[name] = VIEW[name].read(text)
         except BadInput as error:
             reason = str(error).rstrip(".")
-            ignored.append(
-                f"`{name}={text[:60]}` was ignored: {reason}. Shown instead: `{VIEW[name].default}`."
-            )
+            instead = "the default" if VIEW[name].default is None else f"`{VIEW[name].default}`"
+            ignored.append(f"`{name}={text[:60]}` was ignored: {reason}. Shown instead: {instead}.")
     for name, by in SHARE_OF.items():
         # who names a share means it; the compare page has the share of the heads page, under a choice of its own
         if name in values and by not in parameters and not (name == "share" and "share_by" in parameters):

@@ -131,7 +131,7 @@ def test_the_map_in_slope_order_still_names_and_picks_the_heads_of_the_model(hom
 
 
 def test_the_outlined_head_is_named_and_whether_somebody_picked_it(measured, no_worker):
-    most = "Outlined: L04.H11, with the most attention on the first token. A click picks another one."
+    most = "Outlined: L04.H11, the head with the most attention on the first token, while none is picked."
     work = work_of(local.store().get(job_digest(first_request())))
     layer, head = np.unravel_index(int(np.argmax(work.mass)), work.mass.shape)
     most = most.replace("L04.H11", f"L{layer:02}.H{head:02}")

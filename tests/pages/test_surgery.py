@@ -192,7 +192,7 @@ def test_a_bad_rule_and_a_bad_plan_get_a_sentence_and_no_button(measured):
         ("repair_steps", 200_000, "Steps is 200,000, which is too much"),
         ("every", 0, "An evaluation every 0 steps never comes"),
         ("passes", -1, "A repair of −1 passes operates on nothing"),
-        ("train_tokens", 1, "or leave it empty for the recipe's length"),
+        ("train_tokens", 1, "type a number from 2 to 8,192, or leave it empty for the recipe's length"),
         ("held_windows", 1, "1 held-out windows cannot be parted"),
         ("train_windows", 0, "0 training windows train nothing"),
         ("patience", 0, "or leave it empty for never"),

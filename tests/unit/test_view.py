@@ -249,3 +249,11 @@ def test_what_is_no_list_of_heads_says_how_to_write_one(text):
         parse_heads(text)
     values, ignored = read_url({"picked": text})
     assert (values, len(ignored)) == ({}, 1)
+
+
+def test_an_empty_box_that_a_link_fills_wrongly_goes_back_to_its_default_in_words():
+    values, ignored = read_url({"train_tokens": "0"})
+    assert "train_tokens" not in values
+    assert ignored == [
+        "`train_tokens=0` was ignored: it must be a whole number from 2 to 8,192. Shown instead: the default."
+    ]

@@ -53,7 +53,7 @@ def outlined(work: Work) -> str:
     name = head_name(*work.picked())
     if work.somebody_picked:
         return f"Outlined: {name}, the picked head."
-    return f"Outlined: {name}, with the most attention on the first token. A click picks another one."
+    return f"Outlined: {name}, the head with the most attention on the first token, while none is picked. A click picks one."
 
 
 def draw_scatter(work: Work) -> None:

@@ -60,8 +60,7 @@ def problem(name: str, value: float | None) -> str:
         return "" if box.or_empty else f"{box.title} is empty. Type a number, {_ends(box)}."
     if box.low <= value <= box.high:
         return ""
-    shown = f"{value:,}" if isinstance(value, int) else fmt.tick(value)
-    shown = shown.replace("-", "−")
+    shown = _exact(value).replace("-", "−")
     said = box.said.format(shown) if value < box.low else f"{box.title} is {shown}, which is too much"
     return f"{said}. Under “{box.title}”, type a number {_ends(box)}" + (
         f", or leave it empty for {box.or_empty}." if box.or_empty else "."
@@ -76,4 +75,9 @@ def check(value: Callable[[str], Any], *, edited: bool) -> None:
 
 
 def _ends(box: Box) -> str:
-    return f"from {fmt.tick(box.low)} to {fmt.tick(box.high)}"
+    return f"from {_exact(box.low)} to {_exact(box.high)}"
+
+
+def _exact(number: float) -> str:
+    """Whole numbers to the last digit: an end that is rounded would be another end."""
+    return f"{number:,.0f}" if float(number).is_integer() else fmt.tick(number)

@@ -26,7 +26,7 @@ from headviz.types import (
     Silent,
     plain,
 )
-from headviz.ui.surgery import moved, presets, scheme, take, work
+from headviz.ui.surgery import moved, outcome, presets, scheme, take, work
 from headviz.view import RECOVERY, VIEW, read_url
 from tests.pages.conftest import default_request, figure, open_app, opener, said
 from tests.pages.test_bands import SICK, answer, fake_bands
@@ -417,6 +417,15 @@ def test_the_verdict_stands_with_its_four_criteria_and_every_arm(home, no_worker
     for column in (1, 2, 3):
         digits = {len(row[column].split()[0].partition(".")[2]) for row in table[2:] if row[column]}
         assert len(digits) == 1, table[0][column]
+
+
+def test_a_column_of_the_verdict_has_as_many_decimals_in_every_row(home, no_worker):
+    digest, _ = finished(asked(), repair=-0.6)  # ten times the change of the other arms
+    found = outcome.rows(outcomes.arm_losses(work.case_of(digest)))
+    for name, decimals in {"report": 3, "perplexity": 2, "stock": 4, "plain": 4, "other": 4}.items():
+        values = [row[name].split()[0] for row in found if row[name]]
+        assert len(values) > 2
+        assert {len(value.partition(".")[2]) for value in values} == {decimals}, name
 
 
 def test_no_gain_from_reinitialising_is_said_as_such(home, no_worker):

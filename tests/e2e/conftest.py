@@ -1,4 +1,5 @@
-"""A real server, a real worker, a real browser: Debian's Chromium driven by Playwright."""
+"""A real server, a real worker, a real browser: Debian's Chromium driven by Playwright. They end with these tests: a worker that goes
+on with what they left would slow down all others."""
 
 import pytest
 from playwright.sync_api import sync_playwright
@@ -6,7 +7,7 @@ from playwright.sync_api import sync_playwright
 from tests.server import CHROMIUM, QUIET, Server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("e2e home")  # with a space: paths are never split
     made = Server(folder / "home", folder / "server.log")
@@ -16,7 +17,7 @@ def server(tmp_path_factory):
     made.stop_workers()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser():
     if CHROMIUM is None:
         pytest.fail("no Chromium on this machine: .ci/run installs it (apt-get install chromium)")

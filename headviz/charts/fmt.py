@@ -55,6 +55,11 @@ def count(part: int, whole: int) -> str:
     return f"{part:,} of {whole:,}{share}"
 
 
+def plural(number: int, what: str) -> str:
+    """`1 head`, `1,230 heads`."""
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
 def with_unit(value: float, unit: str) -> str:
     """`1.23 nats`; an empty unit is left out, and so is the unit of what is not defined."""
     text = number(value)

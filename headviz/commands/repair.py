@@ -228,10 +228,10 @@ def _print_preview(request: RepairRequest, about: Facts) -> None:
     )
     lines = [
         f"Repair {digest[:12]}",
-        f"Treated: {_several(seen.heads, 'head')} in {_several(seen.layers, 'layer')}: {named}",
+        f"Treated: {fmt.plural(seen.heads, 'head')} in {fmt.plural(seen.layers, 'layer')}: {named}",
         f"Trained: {seen.trained:,} numbers, of {seen.whole:,} in the matrices that they are part of",
         f"Runs: {seen.runs} of training ({', '.join(request.arms)}; seeds {', '.join(map(str, request.seeds))}); "
-        f"{seen.steps:,} steps, {seen.tokens:,} tokens; about {_several(seen.windows, 'window')}, each read {seen.epochs:.1f} times a pass",
+        f"{seen.steps:,} steps, {seen.tokens:,} tokens; about {fmt.plural(seen.windows, 'window')}, each read {seen.epochs:.1f} times a pass",
         f"Memory, estimated: {fmt.size(seen.memory)} beside the model"
         + (f" ({fmt.size(seen.model)})" if seen.model else "")
         + f"; {fmt.size(seen.memory_free)} are free. Numbers, gradients and moments {fmt.size(seen.optimiser)}, for whole "
@@ -317,7 +317,3 @@ def _change(change: dict[str, Any] | None) -> str:
     low, high = change["interval"]
     edges = "" if low is None else f" [{low:+.4f}, {high:+.4f}]"
     return f"{change['change']:+.4f}{edges}"
-
-
-def _several(count: int, what: str) -> str:
-    return f"{count:,} {what}" + ("" if count == 1 else "s")

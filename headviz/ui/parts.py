@@ -166,17 +166,15 @@ def measured_text(result: QuestionScores | TextLosses) -> str:
     made = result.provenance
     model = made.request["model"]
     if isinstance(result, TextLosses):
-        what = f"{_several(len(result.loss), 'input')} of {_several(len(set(result.cluster.tolist())), 'document')}"
+        what = f"{fmt.plural(len(result.loss), 'input')} of {fmt.plural(len(set(result.cluster.tolist())), 'document')}"
     else:
-        what = f"{_several(len(result.answer), 'question')} in {_several(len(result.subjects), 'subject')}"
+        what = (
+            f"{fmt.plural(len(result.answer), 'question')} in {fmt.plural(len(result.subjects), 'subject')}"
+        )
     return (
         f"{model['name']}@{model['revision'][:7]} · {model['dtype']} · {what} · {fmt.duration(made.seconds)} a run · "
         f"{made.device}, {made.threads} threads · request {made.digest[:12]}"
     )
-
-
-def _several(count: int, what: str) -> str:
-    return f"{count:,} {what}" + ("" if count == 1 else "s")
 
 
 def token_strip(

@@ -46,6 +46,7 @@ def test_no_small_share_prints_as_zero_and_no_large_one_as_all():
 def test_words_around_numbers():
     assert fmt.count(54, 270) == "54 of 270 (20.0%)"
     assert fmt.count(0, 0) == "0 of 0"
+    assert [fmt.plural(n, "head") for n in (0, 1, 1230)] == ["0 heads", "1 head", "1,230 heads"]
     assert fmt.interval(0.23, 0.2, 0.26, "nats") == "0.230 nats [0.200, 0.260]"
     rough = [
         fmt.roughly(seconds)

@@ -9,7 +9,6 @@ from headviz.charts import fmt
 from headviz.data.corpora import CORPORA
 from headviz.surgery.arms import ARMS
 from headviz.surgery.plan import SCHEMES, Facts, scheme_for
-from headviz.ui.surgery import words
 from headviz.ui.surgery.scheme import FIELDS, RECIPES, by_steps, half_the_cores, recipe, recipe_tokens
 from headviz.view import TEXTS
 
@@ -166,7 +165,7 @@ def _training(about: Facts) -> None:
     steps, every = ui.value("repair_steps"), ui.value("every")
     if steps and every and 1 <= steps < every:
         st.caption(
-            f"Evaluated at the end only: a pass has {words.plural(steps, 'step')}, fewer than the {every:,} between two evaluations."
+            f"Evaluated at the end only: a pass has {fmt.plural(steps, 'step')}, fewer than the {every:,} between two evaluations."
         )
     with st.popover("More", width="stretch"):
         _recipe(about)

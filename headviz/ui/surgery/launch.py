@@ -15,7 +15,7 @@ from headviz.settings import settings
 from headviz.surgery import plan
 from headviz.surgery.plan import Measured, Preview
 from headviz.types import RepairRequest, ScoreRequest
-from headviz.ui.surgery import knobs, scheme, words, work
+from headviz.ui.surgery import knobs, scheme, work
 
 HEADS_FIRST = "Choose the heads first, above."
 
@@ -67,7 +67,7 @@ def sentence(made: Planned, measured: Measured, chosen) -> str:
     seen, arms, seeds = made.seen, made.request.arms, made.request.seeds
     return (
         f"{said} {seen.trained:,} numbers are trained, not the {seen.whole:,} of the matrices they lie in; "
-        f"{words.plural(len(arms), 'arm')} × {words.plural(len(seeds), 'seed')}, {words.plural(seen.steps, 'step')} in all"
+        f"{fmt.plural(len(arms), 'arm')} × {fmt.plural(len(seeds), 'seed')}, {fmt.plural(seen.steps, 'step')} in all"
         + ("." if seen.seconds is None else f", {_time(made)} here.")
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from headviz import ui
+from headviz.charts import fmt
 from headviz.charts.forest import Row, forest
 from headviz.surgery import outcomes
 from headviz.surgery.arms import ARMS
@@ -79,7 +80,7 @@ def plan_differences(first: Case, second: Case) -> list[dict[str, str]]:
             if isinstance(value, dict):
                 made |= flat(value, f"{before}{name}.")
             elif name in ("heads", "healthy"):
-                made[before + name] = words.plural(len(value), "head")
+                made[before + name] = fmt.plural(len(value), "head")
             else:
                 made[before + name] = _written(value)
         return made

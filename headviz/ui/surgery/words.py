@@ -25,7 +25,7 @@ def note(case: Case) -> str:
     parts = [
         f"{asked.model.name}@{asked.model.revision[:7]}",
         asked.model.dtype,
-        f"{plural(len(asked.heads), 'head')} treated",
+        f"{fmt.plural(len(asked.heads), 'head')} treated",
         f"trained on {corpora.describe(asked.train)}" + (", words shuffled" if asked.shuffled else ""),
         f"held out {corpora.describe(asked.held_out)}",
         f"seeds {', '.join(map(str, asked.seeds))}",
@@ -36,16 +36,12 @@ def note(case: Case) -> str:
     return " · ".join([*parts, f"repair {case.digest[:12]}"])
 
 
-def plural(count: int, what: str) -> str:
-    return f"{count:,} {what}" + ("" if count == 1 else "s")
-
-
 def summary(request: RepairRequest) -> str:
     """A plan in one line, for lists: heads, arms, seeds, steps, texts."""
     recipe = request.recipe
     return (
-        f"{plural(len(request.heads), 'head')} · {', '.join(ARMS[arm].short for arm in request.arms)} · "
-        f"{plural(len(request.seeds), 'seed')} · {plural(request.steps, 'step')} of {recipe.batch * recipe.accumulate} × "
+        f"{fmt.plural(len(request.heads), 'head')} · {', '.join(ARMS[arm].short for arm in request.arms)} · "
+        f"{fmt.plural(len(request.seeds), 'seed')} · {fmt.plural(request.steps, 'step')} of {recipe.batch * recipe.accumulate} × "
         f"{request.train.tokens} tokens at {fmt.tick(recipe.rate)} · {request.train.corpus}{', shuffled' if request.shuffled else ''}"
         + (f" · {request.passes} passes" if request.passes > 1 else "")
     )

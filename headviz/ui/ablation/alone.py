@@ -76,7 +76,7 @@ def panel(work: Measurements, table: ScoreTable) -> None:
     if found is None:
         return
     costs = _costs(found.provenance.digest, found)
-    st.markdown(_told(costs, request.replace))
+    st.markdown(_told(costs, request))
     left, right = st.columns([5, 4], gap="medium")
     with left:
         ui.chart(
@@ -171,13 +171,13 @@ def _mean_words(request: MapRequest) -> str:
     return ", its mean in its place" if request.replace == "mean" else ""
 
 
-def _told(costs: ManyChanges, replace: str) -> str:
+def _told(costs: ManyChanges, request: MapRequest) -> str:
     """What the map says, in a sentence."""
     count, worst = costs.change.size, np.unravel_index(np.nanargmax(costs.change), costs.change.shape)
     text = (
         f"The dearest head is **{head_name(*worst)}**: "
         f"{fmt.signed(costs.change[worst])} nats [{fmt.number(costs.low[worst])}, {fmt.number(costs.high[worst])}] alone"
-        f"{', its mean in its place' if replace == 'mean' else ''}. "
+        f"{_mean_words(request)}. "
         f"The median head costs {fmt.signed(float(np.median(costs.change)))} nats"
     )
     if costs.clusters < 2:

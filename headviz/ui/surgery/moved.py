@@ -57,7 +57,7 @@ def panel(case: Case) -> None:
         case,
         "drift",
         [
-            panels.lines_of(case, "Drift of untouched heads, 95th percentile", "|change of mass|", lambda run: drift(case, run), floor(case, outside)),
+            panels.lines_of(case, "Drift of untouched heads, 95th percentile", "|change of mass|", lambda run: drift(case, run), floor(case, outside), "two halves of the text"),
             panels.lines_of(case, "Norm after W_O, treated heads", "median norm", lambda run: written(case, run), float(np.median(stock.full_norm[inside]))),
         ],
         "Drift of untouched heads, and what treated heads write",

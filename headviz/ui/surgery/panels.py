@@ -150,13 +150,12 @@ def lines_of(
     case: Case, title: str, unit: str, of, level: float | None = None, level_name: str = "stock"
 ) -> Panel:
     courses = tuple(case.course(arm, of) for arm in case.arms)
-    named = "two halves of the text" if title.startswith("Drift") else level_name
     return Panel(
         title=title,
         unit=unit,
         courses=courses,
         level=None if level is None else float(level),
-        level_name=named,
+        level_name=level_name,
     )
 
 

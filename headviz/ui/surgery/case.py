@@ -12,6 +12,7 @@ from headviz.analysis.bands import CLASSES, Thresholds, classify, collapsed
 from headviz.charts.arms import Course
 from headviz.jobs.view import JobView
 from headviz.models import catalog
+from headviz.surgery import outcomes
 from headviz.surgery.arms import ARMS, heads_of
 from headviz.types import RepairReport, RepairRequest, RepairRun, RepairStock
 from headviz.types.repairs import Heads
@@ -34,8 +35,7 @@ class Case:
 
     @property
     def at(self) -> Thresholds:
-        asked = self.request
-        return Thresholds(dead=asked.dead, sink=asked.sink, low_entropy=asked.low_entropy)
+        return outcomes.thresholds(self.request)
 
     @property
     def done(self) -> bool:
@@ -43,7 +43,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """`6-head repair of SmolLM2 0123abcd`, for lists and legends."""
+        """`SmolLM2, 6 heads, 0123abcd`, as a heading."""
         count = len(self.request.heads)
         heads = "1 head" if count == 1 else f"{count} heads"
         return f"{catalog.short(self.request.model)}, {heads}, {self.digest[:8]}"

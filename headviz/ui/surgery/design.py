@@ -15,6 +15,7 @@ from headviz.readers import parse_heads, write_heads
 from headviz.surgery import rules
 from headviz.surgery.rules import Measured
 from headviz.types import Bands, BandsRequest, RepairRequest, ScoreRequest, head_name
+from headviz.ui.bands.controls import thresholds
 from headviz.ui.surgery import launch, presets, scheme
 from headviz.ui.uploads import upload_problem, uploaded_heads
 
@@ -55,13 +56,6 @@ def panel(said) -> None:
     with said:
         ui.say(launch.sentence(made, measured, chosen))
     launch.panel(made)
-
-
-def thresholds() -> of.Thresholds:
-    """Those of the Bands page. Raises BadInput."""
-    return of.Thresholds(
-        dead=ui.value("dead_above"), sink=ui.value("sink_above"), low_entropy=ui.value("nats_below")
-    )
 
 
 def _scores(asked: ScoreRequest):

@@ -8,6 +8,7 @@ import streamlit as st
 
 from headviz import ui, view
 from headviz.charts import fmt
+from headviz.readers import write_heads
 from headviz.reopen import of_data
 from headviz.surgery.arms import ARMS
 from headviz.types import RepairedCheckpoint, RepairedRequest
@@ -72,7 +73,7 @@ def _written(case: Case, report: RepairedCheckpoint) -> None:
     )
     for place, (page, (title, question)) in zip(st.columns(len(PAGES)), PAGES.items(), strict=True):
         place.link_button(
-            f"{title}",
+            title,
             link(case, report, page),
             width="stretch",
             help=f"{question} Opens in a new tab, the repaired model chosen.",
@@ -99,8 +100,6 @@ def link(case: Case, report: RepairedCheckpoint, page: str) -> str:
     else:
         chosen = {"model": report.name, "dtype": dtype}
     if page == "ablation":
-        from headviz.readers import write_heads
-
         chosen |= {"pick": "hand", "picked": write_heads(report.heads)}
     text = view.written(of_data(case.request.diagnose), page, defaults=False)
     return f"{page}?{urlencode(chosen | text)}"

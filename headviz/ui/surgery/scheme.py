@@ -1,4 +1,4 @@
-"""How a repair is done: arms and seeds, texts, training. Controls, and the plan that they stand for."""
+"""The plan that the view stands for: arms and seeds, texts, recipe; and back, a plan into the view."""
 
 from __future__ import annotations
 

@@ -11,8 +11,7 @@ import streamlit as st
 
 from headviz import ui
 from headviz.jobs.kinds import spec
-from headviz.settings import settings
-from headviz.surgery import outcomes, progress
+from headviz.surgery import outcomes
 from headviz.surgery.planfile import write_plan
 from headviz.surgery.report_tree import report_tree
 from headviz.ui.surgery import after, film, words, work
@@ -141,13 +140,11 @@ def heads_csv(case: Case, changes, told: str) -> str:
 
 def slices(case: Case, arm: str, seed: int, point: str) -> None:
     """The trained slices alone, as a small file that headviz puts onto the model again."""
-    last_pass = max([run.number for run in case.of(arm, seed)], default=1)
-    place = progress.run_folder(progress.folder(settings(), case.digest), arm, seed, last_pass)
-    path = place / (progress.BEST if point == "best" else progress.LAST)
+    path = work.slices_file(case, arm, seed, point)
     there = path.is_file()
     st.download_button(
         "Slices alone (safetensors)",
-        (lambda: work.slices_file(case, arm, seed, point)) if there else b"",
+        path.read_bytes if there else b"",
         file_name=f"headviz-slices-{case.digest[:8]}-{arm}-{seed}.safetensors",
         mime="application/octet-stream",
         on_click="ignore",

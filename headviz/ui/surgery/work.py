@@ -116,8 +116,9 @@ def export_command(digest: str) -> str:
     return f"python -m headviz export {digest[:12]} DIR"
 
 
-def slices_file(case: Case, arm: str, seed: int, point: str) -> bytes:
-    """The trained slices of a run's last pass, as the repair wrote them: the file says which heads of which model, and the plan."""
-    number = max(run.number for run in case.of(arm, seed))
+def slices_file(case: Case, arm: str, seed: int, point: str) -> Path:
+    """Where the repair wrote the trained slices of a run's last pass: the file says which heads of which model, and the plan. It
+    need not be there."""
+    number = max([run.number for run in case.of(arm, seed)], default=1)
     place = progress.run_folder(progress.folder(settings(), case.digest), arm, seed, number)
-    return (place / (progress.BEST if point == "best" else progress.LAST)).read_bytes()
+    return place / (progress.BEST if point == "best" else progress.LAST)

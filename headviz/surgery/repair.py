@@ -29,7 +29,7 @@ from headviz.errors import Failure, NotEnoughMemory
 from headviz.models import memory
 from headviz.models.architectures import context_length
 from headviz.models.hashes import file_sha256
-from headviz.surgery import costs, evaluate, progress
+from headviz.surgery import costs, evaluate, outcomes, progress
 from headviz.surgery.arms import arm, heads_of
 from headviz.surgery.layouts import has_bias, trained_numbers, treat, whole_numbers
 from headviz.surgery.meter import Meter
@@ -144,10 +144,9 @@ def _passes(work: Work, name: str, seed: int, before: int) -> list[RepairRun]:
 
 def collapsed(run: RepairRun, request: RepairRequest) -> Heads:
     """Sinks and dead heads at the best step of a run, by the plan's thresholds."""
-    at = bands.Thresholds(dead=request.dead, sink=request.sink, low_entropy=request.low_entropy)
-    best = int(np.flatnonzero(run.step == run.best)[0])
-    sick = bands.collapsed(bands.classify(run.mass[best], run.entropy[best], at))
-    return tuple((int(layer), int(head)) for layer, head in np.argwhere(sick))
+    best = outcomes.index(run, "best")
+    classes = bands.classify(run.mass[best], run.entropy[best], outcomes.thresholds(request))
+    return tuple((int(layer), int(head)) for layer, head in np.argwhere(bands.collapsed(classes)))
 
 
 def _tests(work: Work, runs: Sequence[RepairRun]) -> tuple[HeadTest, ...]:

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from headviz.commands.common import Terminal
 from headviz.errors import BadInput, Failure
+from headviz.surgery.arms import ARMS
 from headviz.types import RepairedCheckpoint, RepairedRequest
 
 if TYPE_CHECKING:
     from headviz.surgery.slicefile import SliceFile
-
-_ARMS = ("repair", "untrained", "no-reinit", "healthy", "removed")
 
 
 def options(to: argparse.ArgumentParser) -> None:
@@ -31,7 +30,7 @@ def options(to: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="folder to write: a new one, or a checkpoint of headviz, which is replaced",
     )
-    add("--arm", choices=_ARMS, default="repair", help="which arm (default repair)")
+    add("--arm", choices=list(ARMS), default="repair", help="which arm (default repair)")
     add("--seed", type=int, help="which seed (default: the plan's first)")
     add(
         "--point",

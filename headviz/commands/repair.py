@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from headviz.commands import repair_options
 from headviz.commands.common import Noted, Terminal, add_model, given, model_ref, read_bytes, writable
 from headviz.errors import BadInput, Cancelled
+from headviz.surgery.paper import PRESETS
 from headviz.types import Bands, BandsRequest, RepairReport, RepairRequest, ScoreRequest
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def options(to: argparse.ArgumentParser) -> None:
     add(
         "--preset",
         metavar="NAME",
-        help="a repair of the paper: bloom-560m, bloom-1b7-pass-1, bloom-1b7-pass-2, bloom-1b7-column",
+        help=f"a repair of the paper: {', '.join(PRESETS)}",
     )
     repair_options.add(add)
     to.add_argument(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from headviz.commands.common import read_bytes
 from headviz.errors import BadInput
+from headviz.surgery.arms import ARMS, in_order
 from headviz.types import BOS_POLICIES, DataRef, Recipe
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def _controls(add: Callable[..., Any]) -> None:
     add(
         "--arms",
         default="repair,untrained,no-reinit",
-        help="comma-separated: repair, untrained, no-reinit, healthy, removed",
+        help=f"comma-separated: {', '.join(ARMS)}",
     )
     add(
         "--seeds",
@@ -137,7 +138,6 @@ def _controls(add: Callable[..., Any]) -> None:
 
 def changes(args: argparse.Namespace, about: Facts, preset: Preset | None) -> dict[str, Any]:
     """What `plan.default_request` is given beside the model and the heads. Raises BadInput, UnknownName."""
-    from headviz.surgery.arms import in_order
     from headviz.surgery.plan import SCHEMES as ROWS
     from headviz.surgery.plan import scheme_for
 

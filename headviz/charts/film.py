@@ -68,7 +68,7 @@ def film(
         "drift %{z:+.3f}",
     )
     for n in ("", "2"):
-        _outline(figure, treated, n, theme)
+        outline_treated(figure, treated, theme, n)
     _hollow(figure, treated, theme)
     for n, domain in (("", (0.0, half)), ("2", (half + BETWEEN, 1.0))):
         _axes(figure, n, domain, L, H, theme)
@@ -148,8 +148,8 @@ def _map(figure, values, scale, ends, names, n: str, x: float, theme: str, said:
     )
 
 
-def _outline(figure, treated: Heads, n: str, theme: str) -> None:
-    """Two strokes round every treated head, in the text's and the page's colour: seen on any cell."""
+def outline_treated(figure: go.Figure, treated: Heads, theme: str, n: str = "") -> None:
+    """Two strokes round every treated head, in the text's and the page's colour: seen on any cell. n: of the axes."""
     p = frame.palette(theme)
     where = np.array(sorted(treated), int).reshape(-1, 2)
     if not where.size:

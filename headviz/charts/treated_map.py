@@ -8,10 +8,8 @@ from html import escape
 import numpy as np
 import plotly.graph_objects as go
 
-from headviz.charts import frame
 from headviz.charts.bands_map import bands_map
-from headviz.charts.cells import strokes
-from headviz.charts.film import EDGE
+from headviz.charts.film import outline_treated
 from headviz.types import Geometry
 
 
@@ -39,16 +37,7 @@ def treated_map(
         provenance=provenance,
         title=escape(title),
     )
-    p = frame.palette(theme)
-    mask = np.zeros((geometry.layers, geometry.heads), bool)
-    for at in treated:
-        mask[at] = True
-    for colour, wide, name in ((p.paper, 4, "rim"), (p.text, 2, "treated")):
-        x, y = strokes(mask, EDGE)
-        figure.add_scatter(
-            x=x, y=y, mode="lines", line={"color": colour, "width": wide}, hoverinfo="skip", name=name,
-            meta={"heads": len(treated)},
-        )  # fmt: skip
+    outline_treated(figure, treated, theme)
     # what is clicked stays on top
     figure.data = (
         *(one for one in figure.data if one.name != "heads"),

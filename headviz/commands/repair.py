@@ -18,7 +18,7 @@ from headviz.types import Bands, BandsRequest, RepairReport, RepairRequest, Scor
 
 if TYPE_CHECKING:
     from headviz.surgery.plan import Facts, Measured
-    from headviz.types import RepairRun
+    from headviz.types import ModelRef, RepairRun
 
 
 class Steps(Terminal):
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     watch = Steps(args.quiet)
     try:
         request, rule = _asked(args, watch)
-        about = _facts(request, watch)
+        about = _facts(request.model, watch)
         plan.check(request, about.geometry, about.longest, settings())
         if args.save_plan:
             Path(args.save_plan).write_text(plan.write_plan(request, rule=rule), encoding="utf-8")
@@ -133,13 +133,11 @@ def _designed(args: argparse.Namespace, watch: Terminal) -> tuple[RepairRequest,
         raise BadInput(f"{' and '.join(both)} both say which heads. Leave one out.")
     if not (args.rule or args.heads or args.preset):
         raise BadInput('Say which heads: --rule "bos>0.5", --heads FILE, --preset NAME, or give a plan file.')
-    from headviz.models import catalog
     from headviz.settings import settings
     from headviz.surgery import paper, plan
 
     model = model_ref(args)
-    catalog.locate(model, settings(), watch)
-    about = plan.facts(model, settings())
+    about = _facts(model, watch)
     row = paper.preset(args.preset) if args.preset else None
     changes = repair_options.changes(args, about, row)
     request = plan.default_request(model, (), settings(), about=about, **changes)
@@ -187,13 +185,13 @@ def _measured(
     return Measured(geometry=about.geometry, bands=bands, scores=scores, at=thresholds(request))
 
 
-def _facts(request: RepairRequest, watch: Terminal) -> Facts:
+def _facts(model: ModelRef, watch: Terminal) -> Facts:
     from headviz.models import catalog
     from headviz.settings import settings
     from headviz.surgery import plan
 
-    catalog.locate(request.model, settings(), watch)
-    return plan.facts(request.model, settings())
+    catalog.locate(model, settings(), watch)
+    return plan.facts(model, settings())
 
 
 # ---------------------------------------------------------------------------------------------------- what it says

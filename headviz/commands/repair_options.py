@@ -23,7 +23,7 @@ _RECIPE = {
     "checkpointing": "checkpointing",
 }  # fmt: skip
 _PLAN = ("steps", "every", "patience", "passes", "dead", "sink", "low_entropy", "threads", "shuffled")
-SCHEMES = ("paper", "small")
+SCHEMES = ("paper", "small")  # of surgery.plan, which takes too long to import for every command's start
 
 
 def add(to: Callable[..., Any]) -> None:
@@ -138,14 +138,13 @@ def _controls(add: Callable[..., Any]) -> None:
 
 def changes(args: argparse.Namespace, about: Facts, preset: Preset | None) -> dict[str, Any]:
     """What `plan.default_request` is given beside the model and the heads. Raises BadInput, UnknownName."""
-    from headviz.surgery.plan import SCHEMES as ROWS
-    from headviz.surgery.plan import scheme_for
+    from headviz.surgery import plan
 
     noted = getattr(args, "given", set())
     if preset is not None and args.scheme:
         raise BadInput("--preset trains as the paper did; leave out --scheme, or change single numbers.")
-    name = "paper" if preset is not None else args.scheme or scheme_for(about)
-    row = ROWS[name]
+    name = "paper" if preset is not None else args.scheme or plan.scheme_for(about)
+    row = plan.SCHEMES[name]
     recipe = preset.recipe if preset is not None else row.recipe
     found: dict[str, Any] = {
         "scheme": name,

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from headviz import machine
+from headviz.commands import repair_options
 from headviz.data import corpora, own_text
 from headviz.data.documents import Document, as_text, write_text
 from headviz.errors import BadInput, UnknownName
@@ -345,3 +346,7 @@ def test_a_preset_becomes_a_plan():
         paper_request("bloom-560m", MODEL, settings(), Measured(geometry=shape), about=known)
     with pytest.raises(BadInput, match="Choose that model, or a rule"):
         paper_request("bloom-1b7-pass-1", MODEL, settings(), about=ABOUT)
+
+
+def test_the_command_line_offers_every_scheme():
+    assert tuple(plan.SCHEMES) == repair_options.SCHEMES

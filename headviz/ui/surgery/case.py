@@ -91,11 +91,16 @@ class Case:
         """(S, L, H)."""
         return classify(run.mass, run.entropy, self.at)
 
+    def mask(self, heads: Heads) -> np.ndarray:
+        """(L, H) bool, True at these heads."""
+        mask = np.zeros(self.shape, bool)
+        for at in heads:
+            mask[at] = True
+        return mask
+
     def among(self, which: str, arm: str) -> np.ndarray:
         """(L, H) bool: the heads that the arm treats, the others, or all."""
-        mask = np.zeros(self.shape, bool)
-        for at in heads_of(self.request, arm):
-            mask[at] = True
+        mask = self.mask(heads_of(self.request, arm))
         return {"treated": mask, "untouched": ~mask, "all": np.ones(self.shape, bool)}[which]
 
     def course(self, arm: str, of: Callable[[RepairRun], np.ndarray]) -> Course:
@@ -125,10 +130,11 @@ class Case:
 
     def asleep(self, run: RepairRun) -> np.ndarray:
         """(S,) how many of the pass's heads are on the first token."""
-        mask = np.zeros(self.shape, bool)
-        for at in run.heads:
-            mask[at] = True
-        return collapsed(self.classes(run))[:, mask].sum(1)
+        return collapsed(self.classes(run))[:, self.mask(run.heads)].sum(1)
+
+    def asleep_before(self, run: RepairRun) -> int:
+        """How many of the pass's heads were on the first token before surgery."""
+        return int(collapsed(self.stock_classes)[self.mask(run.heads)].sum())
 
     def place(self, run: RepairRun, point: str) -> int:
         """Which evaluation is its best, or its last."""

@@ -45,10 +45,7 @@ def panel(case: Case) -> None:
 def caption(case: Case, run: RepairRun) -> str:
     first = min(layer for layer, _ in case.touched(run))
     still = "the first layers" if first else "layer 0"
-    untouched = np.ones(case.shape, bool)
-    for at in case.touched(run):
-        untouched[at] = False
-    floor = moved.floor(case, untouched)
+    floor = moved.floor(case, ~case.mask(case.touched(run)))
     return (
         f"Play, or drag the slider; evaluated every {case.request.every:,} steps. Outlined: treated heads, hollow in the map of "
         f"drift. Drift is the change of an untouched head's attention on the first token against the model before surgery; up to "

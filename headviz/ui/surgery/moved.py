@@ -146,9 +146,7 @@ def random_total(case: Case, mask: np.ndarray) -> float:
 
 def drift(case: Case, run: RepairRun) -> np.ndarray:
     """(S,) 95th percentile of |mass − stock| over heads that no pass up to this one treats."""
-    mask = np.ones(case.shape, bool)
-    for at in case.touched(run):
-        mask[at] = False
+    mask = ~case.mask(case.touched(run))
     moved = np.abs(run.mass[:, mask].astype(np.float64) - case.stock.mass[mask])
     return np.percentile(moved, 95, axis=1) if mask.any() else np.full(len(run.step), np.nan)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from headviz.analysis.bands import collapsed
 from headviz.charts import fmt
 from headviz.data import corpora
 from headviz.surgery.arms import ARMS
@@ -61,7 +60,7 @@ def so_far(case: Case) -> str:
         )
     run = shown[-1]
     asleep = int(case.asleep(run)[-1])
-    before = len(run.heads) - int(collapsed(case.stock_classes)[tuple(np.array(run.heads, int).T)].sum())
+    before = len(run.heads) - case.asleep_before(run)
     at = f"{ARMS[run.arm].title}, seed {run.seed}, step {int(run.step[-1]):,} of {case.request.steps:,}"
     if run.arm in ("removed", "untrained"):
         at = f"{ARMS[run.arm].title}, seed {run.seed}"
@@ -77,8 +76,8 @@ def so_far(case: Case) -> str:
 def told(case: Case, run: RepairRun) -> tuple[list[str], str]:
     """Words beside the film's slider, evaluation by evaluation, and for the model before surgery."""
     total = len(run.heads)
-    before = int(collapsed(case.stock_classes)[tuple(np.array(run.heads, int).T)].sum())
-    return [_on_first(int(count), total) for count in case.asleep(run)], _on_first(before, total)
+    before = _on_first(case.asleep_before(run), total)
+    return [_on_first(int(count), total) for count in case.asleep(run)], before
 
 
 def _on_first(count: int, total: int) -> str:

@@ -18,6 +18,7 @@ BENCHES = {
     "checkpoint": "tests.bench.checkpoint",  # tokens a second of a smaller checkpoint against its model
     "surgery": "tests.bench.surgery",  # steps on slices against whole matrices with a gradient mask
     "ui": "tests.bench.ui",  # from start to page, to the first map, to the second visit
+    "demo": "tests.bench.demo",  # the Disagreement page's demo from cold to its answer
     "paper": "tests.bench.paper",  # what a fifth of the heads costs, by score; about twenty minutes
 }
 

@@ -29,8 +29,8 @@ def null_entropy(slope: float, T: int) -> float:
     keys = np.arange(1, _tokens(T) + 1, dtype=np.float64)
     if slope == 0:
         return float(np.log(keys).mean())
-    # mean distance of a geometric distribution, cut off at n keys
-    distance = 1 / np.expm1(slope) - keys / np.expm1(slope * keys)
+    # mean distance of a geometric distribution, cut off at n keys; beyond e^700 the second part is 0 to the last digit
+    distance = 1 / np.expm1(slope) - keys / np.expm1(np.minimum(slope * keys, 700))
     return float((_normaliser(slope, T) + slope * distance).mean())
 
 

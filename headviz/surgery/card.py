@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -122,7 +123,7 @@ def _losses(so_far: outcomes.Found) -> str:
             (
                 name,
                 len(row.seeds) or "",
-                f"{row.report.loss:.4f} [{row.report.low:.4f}, {row.report.high:.4f}]",
+                f"{row.report.loss:.4f}{_interval(row.report.low, row.report.high, '.4f')}",
                 _change(row.against_stock),
                 _change(row.against_no_reinit),
                 "" if row.other is None else f"{row.other.loss:.4f}",
@@ -133,7 +134,12 @@ def _losses(so_far: outcomes.Found) -> str:
 
 
 def _change(change: Any) -> str:
-    return "" if change is None else f"{change.change:+.4f} [{change.low:+.4f}, {change.high:+.4f}]"
+    return "" if change is None else f"{change.change:+.4f}{_interval(change.low, change.high, '+.4f')}"
+
+
+def _interval(low: float, high: float, digits: str) -> str:
+    """` [low, high]`; empty where one document allows none."""
+    return "" if math.isnan(low) else f" [{low:{digits}}, {high:{digits}}]"
 
 
 def _curve(plan: RepairRequest, so_far: outcomes.Found, run: Any) -> str:

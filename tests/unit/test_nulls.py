@@ -97,3 +97,9 @@ def test_a_random_head_is_near_the_null():
 def test_what_makes_no_sense_is_refused(call, says):
     with pytest.raises(BadInput, match=says):
         call()
+
+
+def test_the_steepest_slope_on_a_long_text_neither_overflows_nor_warns():
+    steep = 2.0**-0.25
+    each = math.log(1 / -math.expm1(-steep)) + steep / math.expm1(steep)  # a text without end
+    assert null_entropy(steep, 100_000) == pytest.approx(each, rel=1e-4)

@@ -6,6 +6,8 @@ a kill must come to the very numbers of one that was not disturbed.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from headviz.analysis.batches import batches
 from headviz.analysis.scoring import batch_of
 from headviz.data.inputs import Inputs
 from headviz.models import gate
+from headviz.models.activations import fused_activations
 from headviz.models.attention import Probe, probe
 from headviz.models.head import logprobs
 from headviz.models.restart import entries, starting_at
@@ -28,7 +31,7 @@ _NAMES = {"sink": "mass", "entropy": "entropy", "output_mean": "output_norm", "f
 def losses(loaded: Any, inputs: Inputs, watch: Watch) -> np.ndarray:
     """(N,) nats a token of each input, which has two tokens or more; not finite where the model's are not."""
     found = np.empty(len(inputs.lengths))
-    with torch.inference_mode(), probe(loaded.model, want=(), watch=watch) as watching:
+    with _probed(loaded, watch) as watching:
         for batch in _batches(loaded, inputs):
             found[batch] = _batch_losses(watching, loaded, inputs, batch, watch)
     return found
@@ -41,7 +44,7 @@ def diagnose(loaded: Any, inputs: Inputs, watch: Watch) -> dict[str, np.ndarray]
         name: np.empty((len(inputs.lengths), shape.layers, shape.heads), np.float32)
         for name in _NAMES.values()
     }
-    with torch.inference_mode(), probe(loaded.model, want=tuple(_NAMES), watch=watch) as watching:
+    with _probed(loaded, watch, want=tuple(_NAMES)) as watching:
         for batch in _batches(loaded, inputs):
             watch.check()
             for name, numbers in watching.run(*batch_of(inputs, batch, loaded.device)).items():
@@ -59,10 +62,7 @@ def losses_without(loaded: Any, inputs: Inputs, heads: Heads, watch: Watch) -> t
     N, H = len(inputs.lengths), loaded.geometry.heads
     plain, without = np.empty(N), np.empty((N, len(heads)))
     off: list[tuple[int, int]] = []
-    with (
-        torch.inference_mode(),
-        probe(loaded.model, want=(), gates=gate.alone(off, H), watch=watch) as watching,
-    ):
+    with _probed(loaded, watch, gates=gate.alone(off, H)) as watching:
         for batch in _batches(loaded, inputs):
             off.clear()
             with entries(loaded.model, loaded.family) as into:
@@ -73,6 +73,16 @@ def losses_without(loaded: Any, inputs: Inputs, heads: Heads, watch: Watch) -> t
                 with starting_at(loaded.model, loaded.family, layer, into[layer]):
                     without[batch, number] = _batch_losses(watching, loaded, inputs, batch, watch)
     return plain, without
+
+
+@contextmanager
+def _probed(loaded: Any, watch: Watch, want: Collection[str] = (), **how: Any) -> Iterator[Probe]:
+    with (
+        torch.inference_mode(),
+        fused_activations(loaded.model),
+        probe(loaded.model, want=want, watch=watch, **how) as watching,
+    ):
+        yield watching
 
 
 def _batches(loaded: Any, inputs: Inputs) -> list[np.ndarray]:

@@ -23,6 +23,7 @@ from torch.utils.checkpoint import checkpoint
 
 from headviz.analysis.scoring import batch_of
 from headviz.data.inputs import Inputs
+from headviz.models.activations import fused_activations
 from headviz.models.attention import Probe, probe
 from headviz.models.head import logits
 from headviz.surgery.meter import Meter
@@ -93,6 +94,7 @@ class Trainer:
         first = self.slices.treatment.layers[0].layer
         with (
             torch.enable_grad(),
+            fused_activations(self.loaded.model),
             _recomputed(self.loaded, first, self.recipe.checkpointing),
             probe(self.loaded.model, want=(), watch=meter) as watching,
         ):

@@ -20,6 +20,7 @@ VARIABLES: dict[str, str] = {
     "HEADVIZ_MMLU": "folder with MMLU's test and dev parquet files, in the columns of cais/mmlu",
     "HEADVIZ_DEVICE": "where models run: auto (default), cpu, cuda, cuda:1 …",
     "HEADVIZ_THREADS": "threads a worker computes with (default: all cores, less those of running repairs)",
+    "HEADVIZ_SIDE_BY_SIDE": "how many runs of a repair train at the same time (default: as many as cores and memory hold)",
     "HEADVIZ_IDLE_MINUTES": "minutes after which an idle worker leaves and frees its memory (default 10)",
     "HEADVIZ_STORE_LIMIT": "largest size of the result store, such as 20GB (default: no limit)",
 }
@@ -35,6 +36,7 @@ class Settings:
     mmlu: Path | None = None
     device: str = "auto"
     threads: int | None = None
+    side_by_side: int | None = None
     idle_minutes: float = 10.0
     store_limit: int | None = None
 
@@ -55,6 +57,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         mmlu=folder("HEADVIZ_MMLU"),
         device=given.get("HEADVIZ_DEVICE", "auto"),
         threads=_number(given, "HEADVIZ_THREADS", int),
+        side_by_side=_number(given, "HEADVIZ_SIDE_BY_SIDE", int),
         idle_minutes=_number(given, "HEADVIZ_IDLE_MINUTES", float) or 10.0,
         store_limit=parse_size(given["HEADVIZ_STORE_LIMIT"], "HEADVIZ_STORE_LIMIT")
         if "HEADVIZ_STORE_LIMIT" in given
@@ -66,6 +69,23 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
 def settings() -> Settings:
     """The settings of this process."""
     return read_settings(os.environ)
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """The environment of a process of ours: this process's, with HEADVIZ_* as `settings` say, paths made absolute."""
+    given = {
+        "HEADVIZ_HOME": settings.home.absolute(),
+        "HEADVIZ_MODELS": settings.models,
+        "HEADVIZ_DATA": settings.data,
+        "HEADVIZ_MMLU": settings.mmlu,
+        "HEADVIZ_DEVICE": settings.device,
+        "HEADVIZ_THREADS": settings.threads,
+        "HEADVIZ_SIDE_BY_SIDE": settings.side_by_side,
+        "HEADVIZ_IDLE_MINUTES": settings.idle_minutes,
+        "HEADVIZ_STORE_LIMIT": settings.store_limit,
+    }
+    others = {name: value for name, value in os.environ.items() if not name.startswith("HEADVIZ_")}
+    return others | {name: str(value) for name, value in given.items() if value is not None}
 
 
 def _number(given: Mapping[str, str], name: str, kind: type):

@@ -1,20 +1,22 @@
 """Kill a repair at random moments and let it go on, until it is done; it must end as one that nobody killed.
 
-    python -m tests.kill_repairs [MOMENTS] [SEED] [CASE …]     # ten moments, seed 0, bloom and llama
+    python -m tests.kill_repairs [MOMENTS] [SEED] [AT ONCE] [CASE …]     # ten moments, seed 0, 1 run at once, bloom and llama
 
 Every try is a process of its own (forked after the imports, which take longer than the repair of a tiny model) and dies by
-SIGKILL. The unit tests run three moments of it.
+SIGKILL. With several runs at once there are processes beside it, which nobody kills and which must be gone soon after; the
+moments count from when one of them is at work. The unit tests run three moments of each.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,49 +25,107 @@ os.environ |= {
     "MKL_NUM_THREADS": "1",
 }  # before torch: no threads that a fork would lose
 
+import psutil
+
+from headviz.surgery import side
 from headviz.surgery.progress import read_points
 from headviz.surgery.repair import run_repair
+from headviz.surgery.runs import Trainer
 from tests.tiny_repair import Bench
 
 CASES = ("bloom", "llama")
 
 
-def plan(bench: Bench) -> Any:
+def plan(bench: Bench, long: bool) -> Any:
     """Long enough to be met in the middle of everything: two arms, two passes."""
+    steps = 48 if long else 16
     return bench.plan(
-        arms=("repair", "no-reinit"), seeds=(0,), steps=16, every=2, passes=2, sink=0.2, dead=0.9
+        arms=("repair", "no-reinit"), seeds=(0,), steps=steps, every=2, passes=2, sink=0.2, dead=0.9
     )
 
 
-def attempt(home: Path, case: str, seconds: float | None = None) -> bool:
-    """Run the repair in a process of its own, and kill that after so many seconds; whether it came to its end."""
+def attempt(
+    home: Path, case: str, seconds: float = math.inf, at_once: int = 1, long: bool = False
+) -> float | None:
+    """Run the repair in a process of its own, and kill that after so many seconds; how long it took if it came to its end."""
+    ready, begun = os.pipe()
     child = os.fork()
     if not child:
         status = 1
         try:
-            bench = Bench(home, case)
-            run_repair(plan(bench), bench)
+            bench = Bench(home, case, at_once=at_once)
+            if at_once > 1:
+                side.COMMAND = (sys.executable, "-m", "tests.tiny_helper", case)
+                wait_for_helper(lambda: os.write(begun, b"."))
+            else:
+                os.write(begun, b".")
+            run_repair(plan(bench, long or at_once > 1), bench)
             status = 0
         finally:
             os._exit(status)
-    until = None if seconds is None else time.monotonic() + seconds
+    os.close(begun)
+    os.read(ready, 1)
+    os.close(ready)
+    start = time.monotonic()
     while True:
         ended, code = os.waitpid(child, os.WNOHANG)
         if ended:
             if code:
                 raise RuntimeError(f"the repair ended with exit code {code}")
-            return True
-        if until is not None and time.monotonic() > until:
+            return time.monotonic() - start
+        if time.monotonic() - start > seconds:
+            beside = psutil.Process(child).children()
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
-            return False
+            if psutil.wait_procs(beside, timeout=10)[1]:
+                raise RuntimeError("a process outlived the one that started it")
+            return None
         time.sleep(0.002)
 
 
-def killed(home: Path, case: str, moments: Iterable[float]) -> int:
+def wait_for_helper(then: Callable[[], Any] = lambda: None) -> None:
+    """Training waits in this process until each one beside it has something to do or is gone; then `then` is called. They take
+    seconds to start, and a tiny repair does not."""
+    waiting: set[Any] = set()
+    real, real_gone, real_step, real_init = (
+        side._Helper._take_in, side._Helper._gone, Trainer.one_step, side._Helper.__init__,
+    )  # fmt: skip
+    told: list[bool] = []
+
+    def init(self: Any, *args: Any) -> None:
+        waiting.add(self)
+        try:
+            real_init(self, *args)
+        except OSError:
+            waiting.discard(self)
+            raise
+
+    def take_in(self: Any, message: dict[str, Any]) -> None:
+        real(self, message)
+        if "want" in message:
+            waiting.discard(self)
+
+    def gone(self: Any) -> None:
+        waiting.discard(self)
+        real_gone(self)
+
+    def one_step(self: Any, watching: Any, meter: Any) -> Any:
+        while waiting:
+            meter.check()
+            time.sleep(0.01)
+        if not told:
+            told.append(True)
+            then()
+        return real_step(self, watching, meter)
+
+    side._Helper.__init__, side._Helper._take_in, side._Helper._gone = init, take_in, gone
+    Trainer.one_step = one_step
+
+
+def killed(home: Path, case: str, moments: Iterable[float], at_once: int) -> int:
     """Kill it so many seconds after each start, then let it finish; how many kills met it alive."""
-    met = sum(not attempt(home, case, moment) for moment in moments)
-    attempt(home, case)
+    met = sum(attempt(home, case, moment, at_once) is None for moment in moments)
+    attempt(home, case, at_once=at_once)
     return met
 
 
@@ -97,15 +157,15 @@ def differences(one: Path, other: Path) -> list[str]:
     return found
 
 
-def main(moments: int = 10, seed: int = 0, cases: Iterable[str] = CASES) -> int:
+def main(moments: int = 10, seed: int = 0, at_once: int = 1, cases: Iterable[str] = CASES) -> int:
     draw = random.Random(seed)
     for case in cases:
         with tempfile.TemporaryDirectory() as folder:
             calm, disturbed = Path(folder, "calm"), Path(folder, "disturbed")
-            began = time.monotonic()
-            attempt(calm, case)
-            took = time.monotonic() - began
-            met = killed(disturbed, case, [draw.uniform(0.1, 0.8) * took for _ in range(moments)])
+            took = attempt(calm, case, long=at_once > 1)
+            met = killed(
+                disturbed, case, [draw.uniform(0.1, 0.8) * took / at_once**2 for _ in range(moments)], at_once
+            )
             different = differences(calm, disturbed)
         ends = f"DIFFERENT: {', '.join(different)}" if different else "the same to the last bit"
         sys.stdout.write(f"{case}: {took:.1f} s undisturbed; killed {met} times of {moments}; {ends}\n")
@@ -116,4 +176,5 @@ def main(moments: int = 10, seed: int = 0, cases: Iterable[str] = CASES) -> int:
 
 if __name__ == "__main__":
     given = sys.argv[1:]
-    sys.exit(main(int(given[0] if given else 10), int(given[1] if given[1:] else 0), given[2:] or CASES))
+    numbers = [int(one) for one in given[:3]] + [10, 0, 1][len(given[:3]) :]
+    sys.exit(main(*numbers, given[3:] or CASES))

@@ -30,9 +30,18 @@ def documents(count: int, seed: int, words: int = 60) -> list[str]:
 class Bench:
     """What a worker brings: a loaded tiny model, settings, a watch; and texts to ask about."""
 
-    def __init__(self, home: Path, case: str = "bloom", dtype: torch.dtype = torch.float32, **changes: Any):
-        self.settings = Settings(home=home)
+    def __init__(
+        self,
+        home: Path,
+        case: str = "bloom",
+        dtype: torch.dtype = torch.float32,
+        at_once: int = 1,
+        **changes: Any,
+    ):
+        self.settings = Settings(home=home, side_by_side=at_once)
         self.case, self.watch, self.threads = case, Silent(), 1
+        self.taken: list[int] = []
+        self.takes = self.taken.append
         model = tiny.build(case, dtype, vocab_size=330, **changes)
         name = str(dtype).removeprefix("torch.")
         self.ref = ModelRef(source="local", name="tiny", revision="0" * 64, dtype=name)

@@ -236,7 +236,7 @@ def _print_preview(request: RepairRequest, about: Facts) -> None:
         + f"; {fmt.size(seen.memory_free)} are free. Numbers, gradients and moments {fmt.size(seen.optimiser)}, for whole "
         f"matrices {fmt.size(seen.optimiser_whole)}",
         f"Disk, estimated: {fmt.size(seen.disk)}; {fmt.size(seen.disk_free)} are free",
-        f"Time: {time}",
+        f"Time: {time}" + (f", {seen.at_once} runs at a time" if seen.at_once > 1 else ""),
     ]
     print("\n".join(lines))
     for said in plan.warnings(request, about, settings()):

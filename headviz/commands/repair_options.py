@@ -113,7 +113,12 @@ def _training(add: Callable[..., Any]) -> None:
         default=False,
         help="recompute activations: less memory, a third more time",
     )
-    add("--threads", type=int, help="of the processor; part of the plan, for another number rounds otherwise")
+    add(
+        "--threads",
+        type=int,
+        help="of the processor, for each run; part of the plan, for another number rounds otherwise. Runs go side by side as cores and "
+        "memory allow, which changes no number (HEADVIZ_SIDE_BY_SIDE=1: one after the other)",
+    )
 
 
 def _controls(add: Callable[..., Any]) -> None:

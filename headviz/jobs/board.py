@@ -52,12 +52,14 @@ class Board:
         return self._lanes[job.digest]
 
     def threads_taken(self) -> int:
-        """Threads with which repairs compute now."""
+        """Threads with which repairs compute now: as many as each says, or as its plan asks for until it does."""
         taken = 0
         for job, state in self.active():
             if state not in WAITING and self.lane_of(job) == "repair":
                 with suppress(BadInput, FileNotFoundError):
-                    taken += max(1, getattr(job.request(), "threads", 1))
+                    last = job.last()
+                    said = last.threads() if last is not None else None
+                    taken += said or max(1, getattr(job.request(), "threads", 1))
         return taken
 
     def views(self) -> list[JobView]:

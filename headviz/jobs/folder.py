@@ -9,6 +9,7 @@
                owner.json        who: process id, host, when it began
                events.jsonl      progress, appended
                heartbeat         touched every second
+               threads.json      how many threads it computes with, where it says so
                log
                end.json          written once: done, failed or cancelled, and why
              kept/                finished batches, until the job has ended
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import shutil
 import socket
@@ -30,9 +32,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from headviz.jobs.files import Lock, held, read_json, read_tail, write_json, write_whole
+from headviz.jobs.files import read_json, read_tail, write_json, write_whole
 from headviz.jobs.kinds import job_digest, read_spec, spec
+from headviz.locks import Lock, held
 from headviz.types import Request, canonical
+
+log = logging.getLogger(__name__)
 
 MAX_ATTEMPTS = 3
 STALLED = 15.0  # seconds without a heartbeat; loading a large model can hold up the thread that beats
@@ -250,6 +255,11 @@ class Attempt:
         end = read_json(self.path / "end.json")
         return end if end and end.get("state") in ENDED else None
 
+    def threads(self) -> int | None:
+        """How many threads it computes with, all its processes together; None where it did not say."""
+        taken = (read_json(self.path / "threads.json") or {}).get("threads")
+        return taken if type(taken) is int else None
+
     def log_tail(self, lines: int = 40) -> str:
         return "\n".join(read_tail(self.path / "log", 64_000).splitlines()[-lines:])
 
@@ -258,6 +268,13 @@ class Attempt:
     def say(self, event: dict[str, Any]) -> None:
         with (self.path / "events.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(event) + "\n")  # one write, so that lines stay whole
+
+    def take_threads(self, threads: int) -> None:
+        """Say how many threads it computes with from now on. A full disk costs the word, not the work."""
+        try:
+            write_json(self.path / "threads.json", {"threads": threads})
+        except OSError:
+            log.warning("could not write down how many threads are taken", exc_info=True)
 
     def show_life(self) -> None:
         (self.path / "heartbeat").touch()

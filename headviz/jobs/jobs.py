@@ -23,7 +23,6 @@ from headviz.errors import (
     StoreFull,
 )
 from headviz.jobs.board import WAITING, Board
-from headviz.jobs.files import Lock
 from headviz.jobs.folder import ENDED, Attempt, JobFolder
 from headviz.jobs.kinds import KINDS, LANES, job_digest
 from headviz.jobs.lane import COMMAND, Lane
@@ -31,6 +30,7 @@ from headviz.jobs.resources import Resources
 from headviz.jobs.run import carry_out, logged, prepare_process, pulse
 from headviz.jobs.stop import stop
 from headviz.jobs.view import JobView, look
+from headviz.locks import Lock
 from headviz.settings import Settings
 from headviz.store import Store
 from headviz.types import Request, Result, Silent, Watch

@@ -14,8 +14,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from headviz.jobs.files import Lock, held, read_json, read_tail
-from headviz.settings import Settings
+from headviz.jobs.files import read_json, read_tail
+from headviz.locks import Lock, held
+from headviz.settings import Settings, environment
 
 log = logging.getLogger(__name__)
 
@@ -129,22 +130,6 @@ def reap(patience: float = 0.0) -> None:
         with suppress(subprocess.TimeoutExpired):
             child.wait(patience)
     _children[:] = [child for child in _children if child.returncode is None]
-
-
-def environment(settings: Settings) -> dict[str, str]:
-    """The environment of a worker: this process's, with HEADVIZ_* as `settings` say, paths made absolute."""
-    given = {
-        "HEADVIZ_HOME": settings.home.absolute(),
-        "HEADVIZ_MODELS": settings.models,
-        "HEADVIZ_DATA": settings.data,
-        "HEADVIZ_MMLU": settings.mmlu,
-        "HEADVIZ_DEVICE": settings.device,
-        "HEADVIZ_THREADS": settings.threads,
-        "HEADVIZ_IDLE_MINUTES": settings.idle_minutes,
-        "HEADVIZ_STORE_LIMIT": settings.store_limit,
-    }
-    others = {name: value for name, value in os.environ.items() if not name.startswith("HEADVIZ_")}
-    return others | {name: str(value) for name, value in given.items() if value is not None}
 
 
 def send(pid: int, number: int, *, group: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headviz.jobs.board import Board
@@ -15,12 +16,17 @@ if TYPE_CHECKING:
     from headviz.models.loading import Loaded
 
 
+def _heard_by_nobody(_threads: int) -> None:
+    pass
+
+
 class Resources:
     """Passed to every job as its second argument.
 
     watch:   where to report progress and hear of a cancel; another one for each job
     kept:    finished batches of this job from before it was interrupted; another one for each job
     threads: how many threads to compute with; another number for each job
+    takes:   told by a job that computes with another number of threads than `threads`, in processes of its own
     most:    threads of this process where no repair runs beside it
     """
 
@@ -29,6 +35,7 @@ class Resources:
         self.threads = self.most = threads
         self.watch: Watch = Silent()
         self.kept: Kept = KeepsNothing()
+        self.takes: Callable[[int], None] = _heard_by_nobody
         self._loaded: Loaded | None = None
         self._board = Board(settings.home / "jobs")
 

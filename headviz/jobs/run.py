@@ -80,6 +80,7 @@ def carry_out(attempt: Attempt, resources: Resources, also: Watch | None = None)
     ended = ("failed", "JobFailed", "It ended without a word.")
     try:
         resources.watch = JobWatch(attempt, also)
+        resources.takes = attempt.take_threads
         resources.kept = Kept(attempt.job.kept_folder, resources.settings.device)
         ended = _outcome(attempt, resources)
     except (KeyboardInterrupt, SystemExit):

@@ -13,7 +13,8 @@ from headviz.types import Request
 def threads_for(request: Request, most: int, board: Board) -> int:
     """Threads for a job that begins now, at least 1. `most`: of this process where it is alone on the machine.
 
-    A repair says itself how many, for another number rounds otherwise. Two processes that share a core are slower than
+    A repair says itself how many each of its runs takes, for another number rounds otherwise, and how many it computes with in
+    all, runs side by side. Two processes that share a core are slower than
     one after the other, so other jobs keep to the cores that repairs leave; they look when they begin, not later.
     """
     asked = getattr(request, "threads", None)  # only repairs have it

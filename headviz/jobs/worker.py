@@ -20,12 +20,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from headviz.jobs.board import Board
-from headviz.jobs.files import Lock, write_json
+from headviz.jobs.files import write_json
 from headviz.jobs.folder import Attempt
 from headviz.jobs.kinds import LANES
 from headviz.jobs.lane import Lane
 from headviz.jobs.resources import Resources
 from headviz.jobs.run import Redacting, carry_out, prepare_process, pulse
+from headviz.locks import Lock
 from headviz.settings import Settings, settings
 
 log = logging.getLogger(__name__)

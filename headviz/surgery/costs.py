@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from headviz import machine
+from headviz.settings import Settings
 from headviz.surgery.arms import arm, heads_of
 from headviz.surgery.layouts import Treatment, trained_numbers, treat
 from headviz.types import Geometry, RepairRequest
@@ -12,6 +14,7 @@ _KEPT = (
 _REDONE = 2  # the same with checkpointing
 _HEAD = 3 * (1 << 27)  # logits of 128 tokens with a vocabulary of 250,000, and two more of their kind
 _MOMENTS = 2  # AdamW's
+_PROCESS = 500_000_000  # of a process with torch, a tokenizer and texts, before the model
 
 
 def item_size(request: RepairRequest) -> int:
@@ -37,8 +40,9 @@ def memory(request: RepairRequest, geometry: Geometry, bias: bool) -> int:
     return most + _HEAD
 
 
-def disk(request: RepairRequest, geometry: Geometry, bias: bool) -> int:
-    """Bytes that the repair's folder takes at its largest: two sets of slices a run, one with moments in the making."""
+def disk(request: RepairRequest, geometry: Geometry, bias: bool, at_once: int = 1) -> int:
+    """Bytes that the repair's folder takes at its largest: two sets of slices a run, and of each run that goes on at the same
+    time one with moments, in the making."""
     total = largest = 0
     for name in _treating(request):
         treatment = treat(heads_of(request, name), geometry)
@@ -46,7 +50,21 @@ def disk(request: RepairRequest, geometry: Geometry, bias: bool) -> int:
         passes = request.passes if arm(name).again else 1
         total += 2 * size * len(request.seeds) * passes
         largest = max(largest, size)
-    return total + 2 * (1 + _MOMENTS) * largest
+    return total + 2 * (1 + _MOMENTS) * largest * at_once
+
+
+def at_once(
+    request: RepairRequest, geometry: Geometry, bias: bool, model: int, settings: Settings, chains: int
+) -> int:
+    """How many of `chains` (an arm with a seed each) run at the same time on this machine's processor, at least 1.
+
+    As many as there are cores for, each with the plan's threads, or as HEADVIZ_SIDE_BY_SIDE says; and as memory holds, where
+    every one but the first brings a process and the model (so many bytes) of its own.
+    """
+    wanted = settings.side_by_side or max(1, machine.cores() // request.threads)
+    each = memory(request, geometry, bias)
+    room = (machine.memory()[1] - each) // (each + model + _PROCESS)
+    return max(1, min(wanted, chains, 1 + room))
 
 
 def _treatments(request: RepairRequest, geometry: Geometry) -> list[Treatment]:

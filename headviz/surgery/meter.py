@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from safetensors import SafetensorError
 
@@ -20,6 +21,30 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 LOOK_AGAIN = 1.0  # seconds between two tries to write to a full disk
 
 
+class Beside(Protocol):
+    """What else is done of the repair, before and at the same time: `headviz.surgery.turns.Turns`."""
+
+    def steps(self) -> int:
+        """Optimiser steps of all other runs."""
+
+    def words(self) -> list[str]:
+        """What is being done beside."""
+
+    def check(self) -> None:
+        """Raises what ends the whole repair and was met beside."""
+
+
+class _Nothing:
+    def steps(self) -> int:
+        return 0
+
+    def words(self) -> list[str]:
+        return []
+
+    def check(self) -> None:
+        pass
+
+
 class Meter:
     """A Watch's place in a repair: optimiser steps over all arms, seeds and passes, so that the time left means something.
 
@@ -27,12 +52,12 @@ class Meter:
     too full for a line of progress loses the line, not the repair.
     """
 
-    def __init__(self, watch: Watch, total: int) -> None:
-        self._watch, self.total = watch, total
+    def __init__(self, watch: Watch, total: int, beside: Beside | None = None) -> None:
+        self._watch, self.total, self._beside = watch, total, beside or _Nothing()
         self._label, self._before, self._done = "", 0, 0
 
-    def begin(self, label: str, before: int) -> None:
-        """A run begins, such as `arm repair, seed 0`; `before`: steps of the runs before it."""
+    def begin(self, label: str = "", before: int = 0) -> None:
+        """A run begins, such as `arm repair, seed 0`; `before`: steps of the passes before it. Without a label: none does."""
         self._label, self._before, self._done = label, before, before
 
     def at(self, step: int) -> None:
@@ -41,10 +66,12 @@ class Meter:
         self.say(f"step {step}")
 
     def say(self, doing: str) -> None:
-        """What is being done at this place. Raises Cancelled."""
-        words = f"{self._label} · {doing}" if self._label else doing
+        """What is being done at this place, and beside it. Raises Cancelled, and what was met beside."""
+        self._beside.check()
+        here = " · ".join(part for part in (self._label, doing) if part)
+        words = "; ".join(part for part in (here, *self._beside.words()) if part)
         try:
-            self._watch.step(words, self._done, self.total, "steps")
+            self._watch.step(words, self._done + self._beside.steps(), self.total, "steps")
         except OSError as error:
             if error.errno not in FULL:
                 raise
@@ -55,6 +82,7 @@ class Meter:
         self.say(doing)
 
     def check(self) -> None:
+        self._beside.check()
         self._watch.check()
 
 
@@ -97,8 +125,9 @@ def _full(error: OSError | SafetensorError) -> bool:
 
 def _write(path: Path, data: bytes | Callable[[Path], None]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    for left in path.parent.glob(f".{path.name}.*"):
-        left.unlink(missing_ok=True)  # of a process that was killed: one run is only ever in one process
+    for name in (f".{path.name}.*", ".tmp*"):  # ours, and those of safetensors
+        for left in path.parent.glob(name):
+            left.unlink(missing_ok=True)  # of a process that was killed: one run is only ever in one process
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         if callable(data):

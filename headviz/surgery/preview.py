@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from headviz.surgery import costs
 from headviz.surgery.about import Facts
 from headviz.surgery.arms import ARMS
 from headviz.surgery.layouts import trained_numbers, treat, whole_numbers
+from headviz.surgery.turns import Chain, all_steps, chains_of, passes_of
 from headviz.surgery.windows import windows_there
 from headviz.types import Bands, RepairReport, RepairRequest, RepairRun
 
@@ -38,6 +40,7 @@ class Preview:
     optimiser, optimiser_whole: bytes of the trained numbers, their gradients and AdamW's moments; and what the same would be
                     for whole matrices
     memory_free:    of main memory, which a GPU does not use; disk, disk_free: with HEADVIZ_HOME
+    at_once:        how many runs go on at the same time, each with the plan's threads and a model of its own
     seconds:        None where no speed is known
     """
 
@@ -57,6 +60,7 @@ class Preview:
     memory_free: int
     disk: int
     disk_free: int
+    at_once: int
     seconds: float | None
 
 
@@ -65,9 +69,9 @@ def preview(request: RepairRequest, about: Facts, settings: Settings, speed: flo
     treatment = treat(request.heads, about.geometry)
     trained, whole = (count(treatment, about.bias) for count in (trained_numbers, whole_numbers))
     a_step = request.recipe.batch * request.recipe.accumulate
-    training = [name for name in request.arms if ARMS[name].trains]
-    passes = sum(request.passes if ARMS[name].again else 1 for name in training) * len(request.seeds)
-    steps = request.steps * passes
+    training = [chain for chain in chains_of(request) if ARMS[chain.arm].trains]
+    steps = all_steps(request)
+    at_once = _at_once(request, about, settings)
     windows = min(request.train.inputs, windows_there(request.train, settings) or request.train.inputs)
     per_number = costs.item_size(request) * 4  # itself, its gradient, and two moments
     return Preview(
@@ -75,7 +79,7 @@ def preview(request: RepairRequest, about: Facts, settings: Settings, speed: flo
         layers=len(treatment.layers),
         trained=trained,
         whole=whole,
-        runs=len(training) * len(request.seeds),
+        runs=len(training),
         steps=steps,
         tokens=steps * a_step * request.train.tokens,
         windows=windows,
@@ -85,9 +89,10 @@ def preview(request: RepairRequest, about: Facts, settings: Settings, speed: flo
         optimiser=trained * per_number,
         optimiser_whole=whole * per_number,
         memory_free=machine.memory()[1],
-        disk=costs.disk(request, about.geometry, about.bias),
+        disk=costs.disk(request, about.geometry, about.bias, at_once),
         disk_free=shutil.disk_usage(_there(settings.home)).free,
-        seconds=None if speed is None else _seconds(request, passes, speed),
+        at_once=at_once,
+        seconds=None if speed is None else _seconds(request, training, speed, at_once),
     )
 
 
@@ -125,14 +130,26 @@ def speed_here(
     return guessed_speed(request, about, bands), False
 
 
-def _seconds(request: RepairRequest, passes: int, speed: float) -> float:
-    """Training, and evaluations at three times its speed: they need no way back."""
+def _at_once(request: RepairRequest, about: Facts, settings: Settings) -> int:
+    if settings.device != "cpu" and machine.gpus():
+        return 1
+    chains = len(chains_of(request))
+    return costs.at_once(request, about.geometry, about.bias, about.bytes or 0, settings, chains)
+
+
+def _seconds(request: RepairRequest, training: Sequence[Chain], speed: float, at_once: int) -> float:
+    """Training, and evaluations at three times its speed: they need no way back. So many runs at once, each begun as soon as
+    one before it has ended."""
     trained = request.steps * request.recipe.batch * request.recipe.accumulate * request.train.tokens
     select = request.held_out.inputs * request.held_out.tokens / 2
     looked = (request.steps // request.every + 1) * (
         select + request.diagnose.inputs * request.diagnose.tokens
     )
-    return passes * (trained + looked / 3) / speed
+    a_pass = (trained + looked / 3) / speed
+    until = [0.0] * at_once
+    for chain in training:
+        heapq.heapreplace(until, until[0] + passes_of(request, chain) * a_pass)
+    return max(until)
 
 
 def _there(folder: Path) -> Path:

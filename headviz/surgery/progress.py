@@ -1,6 +1,7 @@
 """The folder of a repair: written while it runs, read by pages at any moment, gone on from after a kill.
 
     HEADVIZ_HOME/repairs/<digest>/
+      lock                         held by whoever works on it, until the last of them is gone
       stock.safetensors            the model before surgery, on the texts of the plan
       <arm>-<seed>-<pass>/         one run
         run.json                   its heads
@@ -45,6 +46,7 @@ _STOCK, _RUN, _CURVE, _LOSSES, _END = (
     "losses.safetensors",
     "end.json",
 )
+LOCK = "lock"
 LAST, BEST = "last.safetensors", "best.safetensors"
 
 
@@ -65,13 +67,13 @@ class SoFar:
     """What there is of a repair now.
 
     stock:   None until the model before surgery was measured
-    runs:    in the order in which they run, those without an evaluated step left out; the last may be unfinished
-    running: (arm, seed, pass, last evaluated step) of the first unfinished run; None where there is none
+    runs:    in the plan's order, those without an evaluated step left out; several may be unfinished, as runs go side by side
+    running: (arm, seed, pass, last evaluated step) of every unfinished run
     """
 
     stock: RepairStock | None
     runs: tuple[RepairRun, ...]
-    running: tuple[str, int, int, int] | None
+    running: tuple[tuple[str, int, int, int], ...]
 
 
 def folder(settings: Settings, digest: str) -> Path:
@@ -87,7 +89,7 @@ def run_folder(place: Path, arm: str, seed: int, number: int) -> Path:
 def so_far(settings: Settings, digest: str, request: RepairRequest) -> SoFar:
     """What there is of the repair at this moment; cheap, and never an error for a file that is being written."""
     place = folder(settings, digest)
-    runs, running = [], None
+    runs, running = [], []
     for arm in request.arms:
         for seed in request.seeds:
             for number in range(1, request.passes + 1):
@@ -95,9 +97,9 @@ def so_far(settings: Settings, digest: str, request: RepairRequest) -> SoFar:
                 if found is None:
                     continue
                 runs.append(found)
-                if not found.ended and running is None:
-                    running = (arm, seed, number, int(found.step[-1]))
-    return SoFar(stock=read_stock(place), runs=tuple(runs), running=running)
+                if not found.ended:
+                    running.append((arm, seed, number, int(found.step[-1])))
+    return SoFar(stock=read_stock(place), runs=tuple(runs), running=tuple(running))
 
 
 # --------------------------------------------------------------------------------------------------------- reading

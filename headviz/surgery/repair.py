@@ -1,7 +1,8 @@
 """A repair from plan to report: what a worker of the repair lane runs.
 
-    stock model measured → every arm, seed and pass (`runs.py`) → single heads tested → frozen tensors compared
+    stock model measured → every arm, seed and pass (`chains.py`) → single heads tested → frozen tensors compared
 
+Where the processor has more cores than one run takes, runs go side by side, in processes of their own (`side.py`).
 Everything that is finished lies in the repair's folder, so a repair that was killed, interrupted or cancelled goes on
 there. A run whose loss is not finite ends with its last good state. In a control the others go on; in the arm `repair`
 itself the whole repair fails with that sentence at once, because what it was for cannot be had any more and the hours that
@@ -13,33 +14,33 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from headviz.analysis import bands
-from headviz.analysis.metrics import METHOD_VERSIONS
 from headviz.analysis.paired import paired_means
 from headviz.analysis.provenance import provenance
 from headviz.analysis.scoring import ensure_checked
 from headviz.errors import Failure, NotEnoughMemory
+from headviz.locks import Lock
 from headviz.models import memory
-from headviz.models.architectures import context_length
 from headviz.models.hashes import file_sha256
-from headviz.surgery import costs, evaluate, outcomes, progress
-from headviz.surgery.arms import arm, heads_of
+from headviz.settings import Settings
+from headviz.surgery import costs, evaluate, progress
+from headviz.surgery.arms import heads_of
+from headviz.surgery.chains import begun, finished, run_chain, runs_of, threads
 from headviz.surgery.layouts import has_bias, trained_numbers, treat, whole_numbers
 from headviz.surgery.meter import Meter
 from headviz.surgery.refusals import refuse
 from headviz.surgery.restore import restored, slice_files
-from headviz.surgery.runs import Which, Work, good, run_pass
+from headviz.surgery.runs import Work
+from headviz.surgery.side import helpers
 from headviz.surgery.slicefile import read_slices
-from headviz.surgery.slices import frozen_hash, sliced
+from headviz.surgery.slices import frozen_hash
 from headviz.surgery.stock import measured
-from headviz.surgery.texts import read_texts
+from headviz.surgery.turns import Turns, all_steps, chains_of
 from headviz.types import (
     HeadTest,
     RepairReport,
@@ -47,106 +48,89 @@ from headviz.types import (
     RepairRun,
     SavedFile,
     build,
-    digest,
     plain,
 )
-from headviz.types.repairs import Heads
+
+LOOK = 0.2  # seconds between two looks at what is done beside
 
 
 def run_repair(request: RepairRequest, resources: Any) -> RepairReport:
     """The answer to a plan. Raises BadInput, NotEnoughMemory, Failure, Cancelled; what was done is kept."""
     started = time.perf_counter()
     request = build(RepairRequest, plain(request))  # 1 where a float is due becomes 1.0, as in the job's name
-    loaded = resources.model(request.model)
-    refuse(request, loaded.geometry)
-    meter = Meter(resources.watch, _total(request))
+    refuse(request, resources.model(request.model).geometry)
+    turns = Turns(request)
+    meter = Meter(resources.watch, all_steps(request), turns)
     with threads(request.threads):
-        longest = context_length(loaded.model.config)
-        texts = read_texts(request, loaded.tokenizer, resources.settings, resources.watch, longest)
+        work = begun(request, resources, meter)
+        loaded, texts = work.loaded, work.texts
         ensure_checked(loaded, texts.diagnose, resources.watch)
-        place = progress.folder(resources.settings, digest(request, METHOD_VERSIONS[request.kind]))
-        _room(request, loaded, place)
-        meter.say("reading every frozen number")
-        before = frozen_hash(loaded.model, meter)
-        work = Work(request=request, loaded=loaded, texts=texts, place=place, meter=meter)
-        stock = measured(work)
-        runs = _runs(work)
-        tests = _tests(work, runs) if "repair" in request.arms else ()
-        meter.say("reading every frozen number again")
-        after = frozen_hash(loaded.model, meter)
+        with _alone(work) as lock:
+            at_once = _at_once(work, resources.settings)
+            _room(work, at_once)
+            with helpers(request, turns, at_once - 1, resources.settings, lock, resources.takes):
+                meter.say("reading every frozen number")
+                before = frozen_hash(loaded.model, meter)
+                stock = measured(work)
+                _do(work, turns)
+            runs = [run for chain in chains_of(request) for run in runs_of(work.place, request, chain)]
+            tests = _tests(work, runs) if "repair" in request.arms else ()
+            meter.say("reading every frozen number again")
+            after = frozen_hash(loaded.model, meter)
         treatment = treat(heads_of(request, _first_arm(request)), loaded.geometry)
         bias = has_bias(loaded.model.config)
         return RepairReport(
             stock=stock,
-            runs=runs,
+            runs=tuple(runs),
             tests=tests,
             frozen_before=before,
             frozen_after=after,
             trained=trained_numbers(treatment, bias),
             whole=whole_numbers(treatment, bias),
             shared_text=texts.shared,
-            files=_files(place, runs, resources),
+            files=_files(work.place, runs, resources),
             geometry=loaded.geometry,
             provenance=provenance(request, loaded, started, (*treatment.notes, *texts.notes)),
         )
 
 
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    """torch computes with so many threads inside the block: another number rounds otherwise."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 # ----------------------------------------------------------------------------------------------------------- runs
 
 
-def _runs(work: Work) -> tuple[RepairRun, ...]:
-    """By arm in the plan's order, then seed, then pass."""
-    request, found, before = work.request, [], 0
-    for name in request.arms:
-        for seed in request.seeds:
-            found += _passes(work, name, seed, before)
-            before += _steps(request, name)
-    return tuple(found)
+@contextmanager
+def _alone(work: Work) -> Iterator[Lock]:
+    """The lock of the repair's folder. Processes beside this one hold it too, so that who comes after a kill waits for them."""
+    work.place.mkdir(parents=True, exist_ok=True)
+    while (lock := Lock.take(work.place / progress.LOCK, patience=0.2)) is None:
+        work.meter.say("waiting for another process that works on this repair")
+    try:
+        yield lock
+    finally:
+        lock.release()
 
 
-def _passes(work: Work, name: str, seed: int, before: int) -> list[RepairRun]:
-    """All passes of one run: another one treats the heads that are collapsed at the best step of the one before."""
-    request, row, found = work.request, arm(name), []
-    heads, several = heads_of(request, name), request.passes > 1 and row.again
-    with ExitStack() as stack:
-        for number in range(1, (request.passes if row.again else 1) + 1):
-            slices = stack.enter_context(
-                sliced(work.loaded.model, treat(heads, work.loaded.geometry), request.recipe.master)
-            )
-            if row.reinitialises:
-                slices.reinitialise(seed, number, request.recipe)
-            elif row.silences:
-                slices.silence()
-            label = f"arm {name}, seed {seed}" + (f", pass {number}" if several else "")
-            work.meter.begin(label, before + (number - 1) * request.steps * row.trains)
-            run = run_pass(work, slices, Which(arm=name, seed=seed, number=number))
-            found.append(run)
-            if not good(run.ended):
-                if name == "repair":
-                    raise Failure(f"{run.ended} ({label}.) What was recorded so far is kept.")
-                break
-            slices.freeze()
-            if not (heads := collapsed(run, request)):
-                break
-    return found
+def _at_once(work: Work, settings: Settings) -> int:
+    """How many runs go on at the same time, at least 1."""
+    request, loaded = work.request, work.loaded
+    if loaded.device != "cpu":
+        return 1
+    left = sum(not finished(work.place, request, chain) for chain in chains_of(request))
+    model = sum(one.numel() * one.element_size() for one in loaded.model.state_dict().values())
+    bias = has_bias(loaded.model.config)
+    return costs.at_once(request, loaded.geometry, bias, model, settings, left)
 
 
-def collapsed(run: RepairRun, request: RepairRequest) -> Heads:
-    """Sinks and dead heads at the best step of a run, by the plan's thresholds."""
-    best = outcomes.index(run, "best")
-    classes = bands.classify(run.mass[best], run.entropy[best], outcomes.thresholds(request))
-    return tuple((int(layer), int(head)) for layer, head in np.argwhere(bands.collapsed(classes)))
+def _do(work: Work, turns: Turns) -> None:
+    """Every chain is run to its end, here or beside. Raises what a run raises."""
+    while turns.open():
+        chain = turns.take()
+        if chain is None:
+            work.meter.say("")
+            time.sleep(LOOK)
+            continue
+        run_chain(work, chain)
+        work.meter.begin()
+        turns.over(chain)
 
 
 def _tests(work: Work, runs: Sequence[RepairRun]) -> tuple[HeadTest, ...]:
@@ -155,7 +139,7 @@ def _tests(work: Work, runs: Sequence[RepairRun]) -> tuple[HeadTest, ...]:
     mine = [run for run in runs if run.arm == "repair" and run.seed == seed]
     heads = tuple(sorted({head for run in mine for head in run.heads}))
     files = [read_slices(path) for path in slice_files(work.place, "repair", seed)]
-    work.meter.begin("single heads", work.meter.total)
+    work.meter.begin("single heads")
     with restored(work.loaded, files):
         plain_losses, without = evaluate.losses_without(work.loaded, texts.report, heads, work.meter)
     found = paired_means(
@@ -173,22 +157,13 @@ def _tests(work: Work, runs: Sequence[RepairRun]) -> tuple[HeadTest, ...]:
 # ----------------------------------------------------------------------------------------------------- all around it
 
 
-def _steps(request: RepairRequest, name: str) -> int:
-    """Optimiser steps of one run of an arm, all passes."""
-    row = arm(name)
-    return request.steps * (request.passes if row.again else 1) if row.trains else 0
-
-
-def _total(request: RepairRequest) -> int:
-    return sum(_steps(request, name) for name in request.arms) * len(request.seeds)
-
-
 def _first_arm(request: RepairRequest) -> str:
     return "repair" if "repair" in request.arms else request.arms[0]
 
 
-def _room(request: RepairRequest, loaded: Any, place: Path) -> None:
+def _room(work: Work, at_once: int) -> None:
     """Raises NotEnoughMemory, Failure with the numbers where the repair would not fit in memory or on the disk."""
+    request, loaded, place = work.request, work.loaded, work.place
     bias = has_bias(loaded.model.config)
     need, free = costs.memory(request, loaded.geometry, bias), memory.available(loaded.device)
     if need > free:
@@ -196,9 +171,8 @@ def _room(request: RepairRequest, loaded: Any, place: Path) -> None:
             f"Training these heads takes about {need / 1e9:.1f} GB beside the model, and {free / 1e9:.1f} GB are free. Take "
             "fewer heads, a smaller batch or shorter windows, or switch checkpointing on."
         )
-    place.mkdir(parents=True, exist_ok=True)
     there = sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
-    need, free = costs.disk(request, loaded.geometry, bias) - there, shutil.disk_usage(place).free
+    need, free = costs.disk(request, loaded.geometry, bias, at_once) - there, shutil.disk_usage(place).free
     if need > free:
         raise Failure(
             f"The repair keeps about {need / 1e9:.2f} GB in HEADVIZ_HOME, and {free / 1e9:.2f} GB are free there. Free some "

@@ -64,7 +64,8 @@ class RepairRequest:
     patience: end a pass after so many evaluations without a lower loss on the select part; 0 never does
     passes:   2: afterwards heads that are collapsed still or newly are treated in a second pass, and so on
     dead, sink, low_entropy: thresholds of the classes, as in `headviz.analysis.bands.Thresholds`
-    threads:  of the processor; another number rounds otherwise, so it is part of what is asked
+    threads:  of the processor, of each run; another number rounds otherwise, so it is part of what is asked. How many runs go on
+              at the same time changes nothing, and is not
     """
 
     kind: ClassVar[str] = "repair"

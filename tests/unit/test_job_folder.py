@@ -16,10 +16,11 @@ import pytest
 from headviz.errors import BadInput
 from headviz.jobs import folder as folder_module
 from headviz.jobs.board import Board
-from headviz.jobs.files import Lock, held, read_json, read_tail, write_json
+from headviz.jobs.files import read_json, read_tail, write_json
 from headviz.jobs.folder import JobFolder, all_jobs
 from headviz.jobs.kinds import KINDS
 from headviz.jobs.view import look
+from headviz.locks import Lock, held
 from tests.job_kinds import PLAY, PlayRequest
 
 

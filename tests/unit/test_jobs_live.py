@@ -17,15 +17,15 @@ import pytest
 from headviz.errors import BadData, BadInput, Cancelled, JobFailed, StoreFull
 from headviz.jobs import jobs as jobs_module
 from headviz.jobs import local
-from headviz.jobs.files import Lock
 from headviz.jobs.folder import ENDED, JobFolder
 from headviz.jobs.jobs import Jobs
 from headviz.jobs.kinds import KINDS, job_digest
-from headviz.jobs.lane import MAX_STARTS, environment, reap
+from headviz.jobs.lane import MAX_STARTS, reap
 from headviz.jobs.resources import Resources
 from headviz.jobs.run import JobWatch, prepare_process
+from headviz.locks import Lock
 from headviz.machine import cores
-from headviz.settings import Settings, read_settings
+from headviz.settings import Settings, environment, read_settings
 from headviz.store import Store
 from headviz.types import Silent
 from tests.job_kinds import PLAY, PlayRequest, wait
@@ -633,7 +633,13 @@ def test_tokens_are_nowhere_on_disk(jobs, monkeypatch):
 
 def test_a_worker_gets_the_same_settings(tmp_path):
     ours = Settings(
-        home=tmp_path / "h", models=tmp_path, device="cuda:1", threads=3, idle_minutes=0.5, store_limit=7
+        home=tmp_path / "h",
+        models=tmp_path,
+        device="cuda:1",
+        threads=3,
+        side_by_side=2,
+        idle_minutes=0.5,
+        store_limit=7,
     )
     assert read_settings(environment(ours)) == ours
     assert read_settings(environment(Settings(home=tmp_path))) == Settings(home=tmp_path)

@@ -99,6 +99,12 @@ def test_threads_of_a_job(tmp_path, monkeypatch):
     attempt = waiting.claim()
     assert threads_for(PlayRequest(), 8, board) == 2
     assert threads_for(PlayRequest(), 1, board) == 1
+    attempt.take_threads(3)
+    assert threads_for(PlayRequest(), 8, board) == 1, "in several processes together"
+    attempt.take_threads(2)
+    assert threads_for(PlayRequest(), 8, board) == 2
+    (attempt.path / "threads.json").write_text("torn")
+    assert threads_for(PlayRequest(), 8, board) == 2, "what it asks for, then"
     second = jobs._job(MendRequest(threads=9)).claim()
     assert threads_for(PlayRequest(), 8, board) == 1, "never less than one"
     for one in (attempt, second):

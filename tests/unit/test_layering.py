@@ -59,11 +59,13 @@ MAY_IMPORT = {
         "errors",
         "settings",
         "machine",
+        "locks",
     },
     "headviz/store.py": {"codec", "types", "errors", "settings"},
     "headviz/codec.py": {"types", "errors"},
     "headviz/types": {"types", "errors"},
     "headviz/errors.py": set(),
+    "headviz/locks.py": set(),
     "headviz/settings.py": {"errors"},
     "headviz/machine.py": {"errors", "settings"},
 }

@@ -26,12 +26,14 @@ def test_every_variable_is_read(tmp_path):
             "HEADVIZ_MMLU": str(tmp_path / "d"),
             "HEADVIZ_DEVICE": "cpu",
             "HEADVIZ_THREADS": "3",
+            "HEADVIZ_SIDE_BY_SIDE": "2",
             "HEADVIZ_IDLE_MINUTES": "0.5",
             "HEADVIZ_STORE_LIMIT": "1.5GB",
         }
     )
     assert (got.home.name, got.models.name, got.data.name, got.mmlu.name) == tuple("abcd")
-    assert (got.device, got.threads, got.idle_minutes, got.store_limit) == ("cpu", 3, 0.5, 1_500_000_000)
+    assert (got.device, got.threads, got.side_by_side) == ("cpu", 3, 2)
+    assert (got.idle_minutes, got.store_limit) == (0.5, 1_500_000_000)
 
 
 def test_a_misspelt_variable_is_refused():
@@ -44,6 +46,7 @@ def test_a_misspelt_variable_is_refused():
     [
         ("HEADVIZ_THREADS", "many"),
         ("HEADVIZ_THREADS", "0"),
+        ("HEADVIZ_SIDE_BY_SIDE", "0"),
         ("HEADVIZ_IDLE_MINUTES", "-1"),
         ("HEADVIZ_STORE_LIMIT", "big"),
     ],

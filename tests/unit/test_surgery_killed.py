@@ -5,12 +5,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
-def test_a_killed_repair_goes_on_to_the_same_bits():
+@pytest.mark.parametrize("at_once", ["1", "2"])
+def test_a_killed_repair_goes_on_to_the_same_bits(at_once):
     done = subprocess.run(
-        [sys.executable, "-m", "tests.kill_repairs", "3", "1", "bloom"],
+        [sys.executable, "-m", "tests.kill_repairs", "3", "1", at_once, "bloom"],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -17,7 +17,7 @@ from headviz.errors import BadInput, UnknownName
 from headviz.jobs.kinds import spec
 from headviz.models import catalog
 from headviz.settings import settings
-from headviz.surgery import plan
+from headviz.surgery import costs, plan
 from headviz.surgery.layouts import trained_numbers, treat
 from headviz.surgery.plan import (  # fmt: skip
     Facts,
@@ -136,14 +136,46 @@ def test_preview_counts_what_is_trained():
 
 def test_time_from_a_measured_speed():
     request = small_request()
-    seen = plan.preview(request, ABOUT, settings(), speed=1000.0)
     trained = 20 * 8 * 64
     looked = 3 * (24 * 64 / 2 + 8 * 64)
-    assert seen.seconds == pytest.approx(6 * (trained + looked / 3) / 1000)
+    a_pass = pytest.approx((trained + looked / 3) / 1000)
+    for at_once, rounds in ((1, 6), (2, 3), (4, 2), (64, 1)):  # six runs
+        seen = plan.preview(request, ABOUT, replace(settings(), side_by_side=at_once), speed=1000.0)
+        assert seen.seconds / rounds == a_pass
+    twice = small_request(passes=2, arms=("healthy", "repair", "removed"), healthy=((1, 0),), seeds=(0,))
+    seen = plan.preview(twice, ABOUT, replace(settings(), side_by_side=2), speed=1000.0)
+    assert seen.seconds / 2 == a_pass, "the two passes of a run wait for each other; healthy heads have one"
     run = replace(repair_run(), tokens_per_second=np.array([np.nan, 900.0, 910.0]))
     assert measured_speed([run, replace(run, seed=1)]) == pytest.approx(905.0)
     assert measured_speed([]) is None
     assert measured_speed([replace(run, tokens_per_second=np.full(3, np.nan))]) is None
+
+
+def test_as_many_runs_at_once_as_cores_and_memory_hold(monkeypatch):
+    def at_once(request=None, free=1 << 50, chains=9, **changes):
+        monkeypatch.setattr(machine, "memory", lambda: (free, free))
+        request = request or small_request(threads=1)
+        return costs.at_once(request, SMALL, True, 400_000, replace(settings(), **changes), chains)
+
+    assert at_once() == 4, "a core each"
+    assert at_once(small_request(threads=2)) == 2
+    assert at_once(small_request(threads=3)) == at_once(small_request(threads=9)) == 1
+    assert at_once(chains=3) == 3
+    assert at_once(chains=0) == 1
+    assert at_once(side_by_side=1) == 1
+    assert at_once(side_by_side=7) == 7, "who says how many is believed"
+    training = costs.memory(small_request(), SMALL, True)
+    assert at_once(free=training // 2) == 1
+    another = training + 400_000 + costs._PROCESS
+    assert at_once(free=training + another - 1) == 1
+    assert at_once(free=training + another) == 2
+    assert at_once(free=training + 2 * another) == 3
+
+
+def test_on_a_gpu_runs_go_one_after_the_other(monkeypatch):
+    monkeypatch.setattr(machine, "gpus", lambda: ["NVIDIA H200"])
+    for device, expected in (("cpu", 4), ("cuda", 1), ("auto", 1)):
+        assert plan.preview(small_request(), ABOUT, replace(settings(), device=device)).at_once == expected
 
 
 def test_time_is_guessed_before_a_speed_was_measured():

@@ -1,17 +1,19 @@
 """The folder of a repair: what was written is read, at any moment, and a full disk costs nothing but time."""
 
 import errno
+import threading
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from headviz.errors import Cancelled
+from headviz.errors import Cancelled, Failure
 from headviz.settings import settings
 from headviz.surgery import meter as meters
 from headviz.surgery import progress
 from headviz.surgery.meter import Meter
 from headviz.surgery.progress import Point
+from headviz.surgery.turns import Chain, Turns, all_steps
 from headviz.types import DataRef, ModelRef, Recipe, RepairRequest, RepairStock, Silent
 
 DIGEST = "ab" * 32
@@ -74,7 +76,7 @@ def place():
 
 def test_nothing_yet(place):
     found = progress.so_far(settings(), DIGEST, REQUEST)
-    assert (found.stock, found.runs, found.running) == (None, (), None)
+    assert (found.stock, found.runs, found.running) == (None, (), ())
 
 
 def test_what_is_written_is_read(place):
@@ -87,7 +89,7 @@ def test_what_is_written_is_read(place):
     found = progress.so_far(settings(), DIGEST, REQUEST)
     assert found.stock.select == 3.5
     assert np.array_equal(found.stock.report, stock().report)
-    assert found.running == ("repair", 3, 1, 10)
+    assert found.running == (("repair", 3, 1, 10),)
     (one,) = found.runs
     assert one.step.tolist() == [0, 5, 10]
     assert one.step.dtype == np.int32
@@ -101,7 +103,7 @@ def test_what_is_written_is_read(place):
 
 
 def test_an_ended_run_has_its_losses_and_runs_stand_in_the_plans_order(place):
-    for arm, seed in (("repair", 0), ("untrained", 0), ("untrained", 3)):
+    for arm, seed in (("repair", 0), ("untrained", 0), ("untrained", 3), ("repair", 3)):
         run = progress.run_folder(place, arm, seed, 1)
         progress.begin_run(run, arm, seed, 1, ((0, 1),), QUIET)
         progress.add_point(run, point(0), maps(0), QUIET)
@@ -111,9 +113,10 @@ def test_an_ended_run_has_its_losses_and_runs_stand_in_the_plans_order(place):
     assert [(run.arm, run.seed, run.ended) for run in found.runs] == [
         ("untrained", 3, "steps"),
         ("untrained", 0, "steps"),
+        ("repair", 3, ""),
         ("repair", 0, ""),
     ]
-    assert found.running == ("repair", 0, 1, 0)
+    assert found.running == (("repair", 3, 1, 0), ("repair", 0, 1, 0)), "two side by side"
     assert found.runs[0].other_last.tolist() == [0, 1, 2, 3]
 
 
@@ -139,6 +142,62 @@ def test_numbers_come_back_to_the_last_bit(place):
     odd = replace(point(1), select=0.1 + 0.2, train_loss=1 / 3)
     progress.add_point(run, odd, maps(1), QUIET)
     assert progress.read_points(run) == [odd]
+
+
+def test_what_a_killed_process_left_half_written_goes_with_the_next_file(place):
+    run = progress.run_folder(place, "repair", 0, 1)
+    run.mkdir(parents=True)
+    for name in (".end.json.0123", ".tmpPtNsXR"):  # ours, and safetensors'
+        (run / name).write_bytes(b"half")
+    progress.end_run(run, "steps", {name: np.zeros(2) for name in progress.LOSSES}, QUIET)
+    assert sorted(path.name for path in run.iterdir()) == ["end.json", "losses.safetensors"]
+
+
+def test_the_meter_counts_and_tells_what_is_done_beside():
+    turns, watch = Turns(REQUEST), Noting()
+    meter = Meter(watch, all_steps(REQUEST), turns)
+    assert all_steps(REQUEST) == 2 * 2 * 300, "two seeds of two passes; untrained has no steps"
+    here = [turns.take() for _ in range(3)][-1]
+    beside = turns.take(beside=True)
+    assert (here, beside) == (Chain("repair", 3), Chain("repair", 0))
+    assert turns.take() is None
+    meter.begin("arm repair, seed 3, pass 2", 300)
+    meter.at(20)
+    turns.tell(beside, 75, "arm repair, seed 0 · step 75")
+    meter.at(21)
+    assert [line[:2] for line in watch.said] == [
+        ("arm repair, seed 3, pass 2 · step 20", 320),
+        ("arm repair, seed 3, pass 2 · step 21; arm repair, seed 0 · step 75", 396),
+    ]
+    meter.begin()
+    turns.over(here)
+    meter.say("")
+    assert watch.said[-1] == ("arm repair, seed 0 · step 75", 675, 1200, "steps")
+    turns.back(beside)
+    meter.say("reading")
+    assert watch.said[-1] == ("reading", 600, 1200, "steps")
+    assert turns.open()
+    assert turns.take() == beside
+    assert not turns.open()
+    turns.fail(Failure("that was it"))
+    for ask in (meter.check, lambda: meter.say("more"), lambda: meter.at(3)):
+        with pytest.raises(Failure, match="that was it"):
+            ask()
+
+
+def test_a_chain_is_given_to_one_taker_only():
+    turns, found = Turns(replace(REQUEST, seeds=tuple(range(500)))), []
+
+    def take(beside):
+        while (chain := turns.take(beside=beside)) is not None:
+            found.append(chain)
+
+    takers = [threading.Thread(target=take, args=(number > 0,)) for number in range(4)]
+    for one in takers:
+        one.start()
+    for one in takers:
+        one.join()
+    assert len(found) == len(set(found)) == 1000
 
 
 def test_a_full_disk_waits_says_so_and_goes_on(place, monkeypatch):

@@ -305,7 +305,7 @@ def test_a_repair_whose_loss_is_not_finite_fails_at_once_and_names_the_step(tmp_
     monkeypatch.undo()
     seen = progress.so_far(bench.settings, digest(request, 1), request)
     assert [run.ended[:8] for run in seen.runs] == ["The loss"]
-    assert seen.running is None
+    assert seen.running == ()
     with pytest.raises(Failure, match="not finite at step 7"):
         run_repair(request, bench)  # asked again, it says so again
     assert frozen_hash(bench.loaded.model) == frozen_hash(Bench(tmp_path).loaded.model)

@@ -22,7 +22,7 @@ from headviz.types.repairs import Heads
 class Case:
     """A repair. report: None while it runs; stock: None before it is measured; runs: as far as they are.
 
-    running: (arm, seed, pass, step) that is computed now; job: None where only its result is kept
+    running: (arm, seed, pass, step) of each run that is not over; job: None where only its result is kept
     """
 
     digest: str
@@ -31,7 +31,7 @@ class Case:
     report: RepairReport | None = None
     stock: RepairStock | None = None
     runs: tuple[RepairRun, ...] = field(default=())
-    running: tuple[str, int, int, int] | None = None
+    running: tuple[tuple[str, int, int, int], ...] = ()
 
     @property
     def at(self) -> Thresholds:

@@ -158,8 +158,8 @@ def _training(about: Facts) -> None:
         value=None,
         step=1,
         placeholder=f"{half_the_cores():,}",
-        help="Of the processor; empty: half of them, the grey number. The other pages compute with what is left. Another number rounds "
-        "otherwise, so it is part of the plan.",
+        help="Of the processor, for each run; empty: half of them, the grey number. As many runs go on at the same time as there are "
+        "cores and memory for. Another number of threads rounds otherwise, so it is part of the plan.",
         **ui.keyed("repair_threads"),
     )
     steps, every = ui.value("repair_steps"), ui.value("every")

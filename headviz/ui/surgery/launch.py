@@ -120,7 +120,11 @@ def numbers(made: Planned) -> None:
         else fmt.duration(seen.seconds)
         if made.measured_speed
         else f"≈ {fmt.roughly(seen.seconds)}",
-        help="All arms and seeds one after another, "
+        help=(
+            "All arms and seeds one after another, "
+            if seen.at_once == 1
+            else f"All arms and seeds, {seen.at_once} at a time, "
+        )
         + (
             "by the speed of the last repair of this model."
             if made.measured_speed

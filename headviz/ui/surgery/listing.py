@@ -168,9 +168,11 @@ def _buttons(case: Case, *, resume: bool, log: bool) -> None:
 
 
 def running_words(case: Case) -> str:
-    """Which run is computed now."""
-    if case.running is None:
-        return ""
-    arm, seed, number, step = case.running
-    told = f"{ARMS[arm].title}, seed {seed}" + (f", pass {number}" if case.request.passes > 1 else "")
-    return f"Now: {told}, step {step:,} of {case.request.steps:,}."
+    """Which runs have begun and are not over, as far as they were evaluated."""
+    told = [
+        f"{ARMS[arm].title}, seed {seed}"
+        + (f", pass {number}" if case.request.passes > 1 else "")
+        + f", step {step:,} of {case.request.steps:,}"
+        for arm, seed, number, step in case.running
+    ]
+    return f"Now: {'; '.join(told)}." if told else ""

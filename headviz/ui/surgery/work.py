@@ -49,7 +49,7 @@ def case_of(digest: str) -> Case:
         job=job,
         stock=found.stock,
         runs=found.runs,
-        running=found.running if is_running(job) else None,
+        running=found.running if is_running(job) else (),
     )
 
 

@@ -22,18 +22,18 @@ def with_coordinates(q: Tensor, k: Tensor, slopes: Tensor, scale: float) -> tupl
     width = -(-(D + 4) // _MULTIPLE) * _MULTIPLE
     high, low = _split(slopes.to(q.device) / scale, q.dtype)  # (H,) each
     far, near = _split(torch.arange(K, device=k.device) - K // 2, k.dtype)  # (K,) each
-    wide_q, wide_k = q.new_zeros(B, H, T, width), k.new_zeros(B, G, K, width)
-    wide_q[..., :D], wide_k[..., :D] = q, k
-    wide_q[..., D : D + 4] = torch.stack([high, high, low, low], -1)[:, None]  # (H, 1, 4)
-    wide_k[..., D : D + 4] = torch.stack([far, near, far, near], -1)  # (K, 4)
+    more_q = widened(torch.stack([high, high, low, low], -1), width - D)[:, None]  # (H, 1, D' − D)
+    more_k = widened(torch.stack([far, near, far, near], -1), width - D)  # (K, D' − D)
+    # in one go, and nothing to copy on the way back
+    wide_q = torch.cat([q, more_q.expand(B, H, T, width - D)], -1)
+    wide_k = torch.cat([k, more_k.expand(B, G, K, width - D)], -1)
     return wide_q, wide_k
 
 
 def widened(v: Tensor, width: int) -> Tensor:
-    """v (B, G, K, D) with zeros up to `width`: the fused operations want one head size for q, k and v."""
-    wide = v.new_zeros(*v.shape[:-1], width)
-    wide[..., : v.shape[-1]] = v
-    return wide
+    """v (…, D) with zeros up to `width`: the fused operations want one head size for q, k and v."""
+    zeros = v.new_zeros(1).expand(*v.shape[:-1], width - v.shape[-1])
+    return torch.cat([v, zeros], -1)
 
 
 def _split(numbers: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

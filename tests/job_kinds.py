@@ -4,6 +4,7 @@ import ctypes
 import logging
 import os
 import signal
+import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -96,6 +97,19 @@ def _threads(request, resources):
     return _sleep(request, resources)
 
 
+def _side_by_side(request, resources):
+    """A repair of a tiny model that does not end, with a process beside this one."""
+    from headviz.surgery import side
+    from headviz.surgery.repair import run_repair
+    from tests.tiny_repair import Bench
+
+    side.COMMAND = (sys.executable, "-m", "tests.tiny_helper", "bloom")
+    bench = Bench(resources.settings.home, at_once=2)
+    bench.watch, bench.takes = resources.watch, resources.takes
+    run_repair(bench.plan(steps=1_000_000, every=100_000, arms=("repair", "no-reinit")), bench)
+    return head_pattern()
+
+
 def _deaf(request, resources):
     """Never looks for a cancel, and swallows what Python would raise."""
     resources.watch.step("Not listening")
@@ -165,6 +179,7 @@ PLAYS = {
     "batches": _batches,
     "steps": _steps,
     "threads": _threads,
+    "side by side": _side_by_side,
     "deaf": _deaf,
     "stone": _stone,
     "die": _die,

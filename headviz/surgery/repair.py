@@ -68,6 +68,8 @@ def run_repair(request: RepairRequest, resources: Any) -> RepairReport:
         with _alone(work) as lock:
             at_once = _at_once(work, resources.settings)
             _room(work, at_once)
+            if at_once > 1:
+                turns.longest_first()
             with helpers(request, turns, at_once - 1, resources.settings, lock, resources.takes):
                 meter.say("reading every frozen number")
                 before = frozen_hash(loaded.model, meter)

@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass
 
 from headviz.errors import HeadvizError
-from headviz.surgery.arms import arm
+from headviz.surgery.arms import arm, heads_of
 from headviz.types import RepairRequest
 
 
@@ -23,7 +23,7 @@ class Chain:
 
 
 def chains_of(request: RepairRequest) -> tuple[Chain, ...]:
-    """By arm in the plan's order, then seed: the order in which they are begun."""
+    """By arm in the plan's order, then seed."""
     return tuple(Chain(name, seed) for name in request.arms for seed in request.seeds)
 
 
@@ -53,6 +53,20 @@ class Turns:
         self._done = 0
         self._beside: dict[Chain, tuple[int, str]] = {}  # steps, and what is being done
         self._failed: HeadvizError | None = None
+
+    def longest_first(self) -> None:
+        """For several takers: the arm `repair` first, for its failure ends everything; of the others those that take longest, so
+        that no taker is left with a long one at the end."""
+        with self._mutex:
+            self._left.sort(key=self._order)  # stable: else as in the plan
+
+    def _order(self, chain: Chain) -> tuple[bool, int, int]:
+        first = min((layer for layer, _ in heads_of(self._request, chain.arm)), default=0)
+        return (
+            chain.arm != "repair",
+            -steps_of(self._request, chain),
+            first,
+        )  # layers below the first need no way back
 
     def take(self, *, beside: bool = False) -> Chain | None:
         """The next chain that nobody has; None where there is none. beside: it is done in another process."""

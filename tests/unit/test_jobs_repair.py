@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from headviz.jobs import threads as threads_of
@@ -110,6 +111,29 @@ def test_threads_of_a_job(tmp_path, monkeypatch):
     for one in (attempt, second):
         one.finish("done")
     assert threads_for(PlayRequest(), 8, board) == 4
+
+
+@pytest.mark.parametrize("how", ["cancel", "kill"])
+def test_no_process_of_a_repair_is_left_when_it_is_stopped(jobs, how):
+    digest = jobs.ask(MendRequest(how="side by side"), "page").digest
+    until = time.monotonic() + 90
+    while len(curves := list(jobs.settings.home.rglob("curve.jsonl"))) < 2 and time.monotonic() < until:
+        time.sleep(0.05)
+    worker = psutil.Process(owner(jobs, digest)["pid"])
+    beside = worker.children()
+    assert (len(curves), len(beside)) == (2, 1), "both are at work"
+    assert jobs.board.threads_taken() == 2
+    assert {one.nice() for one in beside} == {worker.nice()}
+    assert not {"HF_TOKEN", str(jobs.settings.home)} & {word for one in beside for word in one.cmdline()}
+    if how == "cancel":
+        asked = time.monotonic()
+        assert jobs.cancel(digest, "page") == "stopped"
+        assert time.monotonic() - asked < 2
+    else:
+        jobs.folder.joinpath(digest, "cancel").touch()  # so that the next worker leaves it alone
+        worker.kill()
+    assert psutil.wait_procs(beside, timeout=5)[1] == []
+    assert jobs.board.threads_taken() == 0
 
 
 def test_torch_is_told_where_it_is_there(monkeypatch):

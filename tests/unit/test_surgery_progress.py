@@ -185,6 +185,23 @@ def test_the_meter_counts_and_tells_what_is_done_beside():
             ask()
 
 
+def test_for_several_takers_repair_comes_first_and_then_what_takes_longest():
+    arms, healthy = ("removed", "no-reinit", "untrained", "healthy", "repair"), ((1, 0), (3, 2))
+    request = replace(REQUEST, arms=arms, heads=((2, 1),), healthy=healthy, seeds=(1, 0), passes=1)
+
+    def order(turns):
+        return [turns.take() for _ in range(10)]
+
+    assert order(Turns(request)) == [Chain(arm, seed) for arm in arms for seed in (1, 0)]
+    turns = Turns(request)
+    turns.longest_first()
+    longest = ("repair", "healthy", "no-reinit", "removed", "untrained")
+    assert order(turns) == [Chain(arm, seed) for arm in longest for seed in (1, 0)]
+    deep = Turns(replace(request, heads=((0, 1),)))
+    deep.longest_first()
+    assert [chain.arm for chain in order(deep)[:6:2]] == ["repair", "no-reinit", "healthy"]
+
+
 def test_a_chain_is_given_to_one_taker_only():
     turns, found = Turns(replace(REQUEST, seeds=tuple(range(500)))), []
 

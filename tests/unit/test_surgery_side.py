@@ -185,6 +185,9 @@ def test_no_process_outlives_a_parent_that_was_killed(tmp_path):
         time.sleep(0.05)
     beside = psutil.Process(parent.pid).children()
     assert (len(curves), len(beside)) == (3, 2), "all three are at work"
+    (lock,) = tmp_path.rglob("lock")
+    for one in beside:
+        assert str(lock) in [file.path for file in one.open_files()], "who comes after waits for this one too"
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait()
     gone, left = psutil.wait_procs(beside, timeout=5)

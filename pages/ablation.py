@@ -1,6 +1,9 @@
 """Ablation: what does switching them off cost? A slider, the measured cost, the curve, random heads beside it."""
 
 import dataclasses
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass
 
 import streamlit as st
 
@@ -45,71 +48,132 @@ PANELS = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
+class Now:
+    """What the view stands for. plan, found: the plan, and how its share came about, where the page has found it; work: what
+    is measured of it, None while the scores that choose are not there."""
+
+    plan: Plan
+    found: Within | None
+    work: Measurements | None
+
+    @property
+    def sentence(self) -> str:
+        return expected.sentence(self.plan) if self.work is None else sentence(self.work)
+
+
 @st.fragment
 def body() -> None:
     ui.sync_url("ablation")
-    said = st.container()
-    slider = controls()
+    said = st.empty()
+    now = None
+    with suppress(HeadvizError):  # it is raised again where its sentence belongs
+        now = read()
+        tell(said, now)
+    controls()
+    work = moving(uuid.uuid4().hex, said, now)
+    if work is None:
+        return
     with ui.sentences():
-        plan, table, found = scored(slider, said)
-        if table is None:
-            return
-        work = Measurements(plan, table)
-        if plan.by_score and work.static:
-            st.session_state.headviz_by_score = (work.off.heads, plan.chosen_on, plan.metric)
-        with said:
-            ui.say(sentence(work))
-            auto.line(work, found)
-        progress = st.container()
-        left, right = st.columns([5, 4], gap="medium")
-        with right:
-            numbers, place = st.container(), st.container()
-        with (
-            place
-        ):  # first, although it stands below: it is what a moved slider tells before anything is measured
-            order.strip(work)
-        with left:
-            draw_map(work, table)
-        with numbers:
-            costs(work)
         ui.look_at(
             PANELS, "look", "What is shown below: each answers one question about the heads that are off."
         )
-        PANELS[ui.value("look")][1](work, table)
-        with progress:  # at the end: runs that begin take the processor from what is drawn
-            started(work)
+        PANELS[ui.value("look")][1](work, work.table)
         if work.before is not None:
             ui.provenance(ui.measured_text(work.before))
 
 
-def scored(slider, said) -> tuple[Plan, ScoreTable | None, Within | None]:
-    """The plan; the scores that choose, None while they are not there; and how the share came about, where the page has found
-    it. Fills the slider's place in any case, and without scores that of the sentence."""
-    try:
-        plan = plan_now()
-        asked = ablation.scoring(plan)
-        if ui.cached(asked) is None:
-            with said:
-                ui.say(expected.sentence(plan))
-        table = ui.answer(
-            asked,
-            start=ui.starts_by_itself(asked) and is_small(plan),
-            button="Score and measure",
-            empty="Heads are chosen by their scores, and this model has none yet on the text on which they are chosen.",
-        )
-    except HeadvizError:
-        with slider:
-            share_slider()
-        raise
+def read() -> Now:
+    """Raises a HeadvizError, one sentence."""
+    plan = plan_now()
+    table = ui.cached(ablation.scoring(plan))
     if table is None:
-        with slider:
-            share_slider()
-        return plan, None, None
+        return Now(plan=plan, found=None, work=None)
     if plan.threshold is not None:
         plan = dataclasses.replace(plan, threshold=settle(plan, table))
     plan, found = auto.settle(plan, table)
-    strictness(slider, plan, table)
-    return plan, table, found
+    work = Measurements(plan, table)
+    if plan.by_score and work.static:
+        st.session_state.headviz_by_score = (work.off.heads, plan.chosen_on, plan.metric)
+    return Now(plan=plan, found=found, work=work)
+
+
+def tell(said, now: Now) -> None:
+    """Into its place, once a run: what is written twice, the browser may get in another order."""
+    with said.container():
+        ui.say(now.sentence)
+
+
+@st.fragment
+def moving(run: str, said, now: Now | None) -> Measurements | None:
+    """Slider, sentence, map and costs: what is drawn at once, alone, when the slider moves. The page around it follows.
+
+    run: a name for this run of the page, the same when only this fragment runs again; said: place of the sentence, which is
+    written already where the whole page runs; now: what the page has read then, None where that raised
+    """
+    alone = st.session_state.get("headviz_page_run") == run
+    st.session_state.headviz_page_run = run
+    try:
+        with ui.sentences():
+            above, beside = st.columns([5, 4], gap="medium", vertical_alignment="bottom")
+            if alone or now is None:
+                try:
+                    now = read()
+                except HeadvizError:
+                    knob(above)
+                    raise
+            if alone:
+                tell(said, now)
+            return moved(now, above, beside)
+    finally:
+        if alone:
+            st.rerun()
+
+
+def knob(where) -> None:
+    """What decides how many heads are off, on a page that cannot show what that costs."""
+    table = None
+    with suppress(HeadvizError):
+        plan = plan_now()
+        table = ui.cached(ablation.scoring(plan))
+    if table is not None:
+        strictness(where, plan, table)
+        return
+    with where:
+        share_slider()
+
+
+def moved(now: Now, above, beside) -> Measurements | None:
+    if now.work is None:
+        knob(above)
+        asked = ablation.scoring(now.plan)
+        there = ui.answer(
+            asked,
+            start=ui.starts_by_itself(asked) and is_small(now.plan),
+            button="Score and measure",
+            empty="Heads are chosen by their scores, and this model has none yet on the text on which they are chosen.",
+        )
+        if there is not None:  # since we looked
+            st.rerun()
+        return None
+    work = now.work
+    strictness(above, work.plan, work.table)
+    with beside:
+        auto.line(work, now.found)
+    progress = st.container()
+    left, right = st.columns([5, 4], gap="medium")
+    with left:
+        draw_map(work, work.table)
+    with right:
+        numbers = st.container()
+        order.strip(
+            work
+        )  # before the numbers above it: it tells of a new position before anything is measured
+    with numbers:
+        costs(work)
+    with progress:  # at the end: runs that begin take the processor from what is drawn
+        started(work)
+    return work
 
 
 def started(work: Measurements) -> None:
@@ -178,7 +242,7 @@ def score_map(work: Measurements, table: ScoreTable, picked: tuple[int, int] | N
         selected=picked,
         provenance=note,
     )
-    return figure.update_layout(dragmode="select") if boxes else figure
+    return figure.update_layout(dragmode="select", clickmode="event") if boxes else figure
 
 
 def picked_head(table: ScoreTable) -> tuple[int, int] | None:

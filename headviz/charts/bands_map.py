@@ -49,6 +49,7 @@ def bands_map(
         ends=(0.0, 1.0),
         mean_text=fmt.number,
     )
+    figure.layout.datarevision = None  # it would not tell of the marks
     _class_marks(figure, np.asarray(named)[:, order], theme)
     if sorted_by_slope:
         _rename(figure, order)

@@ -3,9 +3,15 @@
 Colour, hatching, outlines and the strips of means share one pair of axes in units of cells, so nothing shifts or overlaps
 at any size. Clicks on a plotly heatmap select nothing in Streamlit: transparent markers over the cells carry
 customdata [layer, head] and the hover texts, the NaN cells' too.
+
+Streamlit hands every figure to plotly again right after it has drawn it. So the layout says by its `datarevision` that the
+cells are the same, and by `clickmode` and `dragmode` what Streamlit would set then: nothing is drawn twice, which a slider
+would wait for.
 """
 
 from __future__ import annotations
+
+import hashlib
 
 import numpy as np
 import plotly.graph_objects as go
@@ -77,21 +83,26 @@ def cell_map(
     dark = scales.is_dark(scale, theme, drawn, low, high)
     hollow = np.isnan(values)
     marks = ((hatched, "inactive", _HATCH), (dotted, "sometimes", _DOT), (hollow, "not defined", _SQUARE))
-    for where, name, stroke in marks:
-        if where is not None:
-            _marks(figure, np.asarray(where, bool), dark, name, stroke, theme)
+    figure.layout.shapes = [
+        *(
+            shape
+            for where, name, stroke in marks
+            if where is not None
+            for shape in _marks(np.asarray(where, bool), dark, name, stroke, theme)
+        ),
+        *_hairlines(geometry, theme),
+        *([] if selected is None else _outline(selected, theme)),
+    ]
     if hollow.any():
         key = [*key, f"□ not defined: {int(hollow.sum()):,}"]
-    _hairlines(figure, geometry, theme)
-    if selected is not None:
-        _outline(figure, selected, theme)
     _click_layer(figure, hover, min(width, height))
+    figure.layout.datarevision = _revision(values, hover, scale, ends, theme, top)
     frame.heading(figure, title, theme, yshift=62)
     if key:
         frame.label(figure, "   ".join(key), theme, name="key", xshift=-2)
     _axes(figure, L, H, rows, theme, top)
     if (most := widest(L, H)) is not None:
-        figure.layout.meta = {"widest": most}
+        figure.layout.meta = most
     return figure
 
 
@@ -177,27 +188,36 @@ def strokes(where: np.ndarray, shape) -> tuple[list, list]:
     return flat[:, 0].tolist(), flat[:, 1].tolist()
 
 
-def _marks(figure, where: np.ndarray, dark: np.ndarray, name: str, shape, theme: str) -> None:
+def _marks(where: np.ndarray, dark: np.ndarray, name: str, stroke, theme: str) -> list[dict]:
     """The same stroke in every marked cell: light strokes on dark cells, dark on light. In cell units, so it always fits."""
     p = frame.palette(theme)
-    for on_dark, colour in ((False, "#14171d"), (True, "#ffffff")):
-        count = int((where & (dark == on_dark)).sum())
-        if not count:
-            continue
-        x, y = strokes(where & (dark == on_dark), shape)
-        figure.add_scatter(
-            x=x,
-            y=y,
-            mode="lines",
-            line={"color": p.line if shape is _SQUARE else colour, "width": 4 if shape is _DOT else 1.2},
-            hoverinfo="skip",
-            name=name,
-            meta={"mark": name, "cells": count},
-        )
+    width = 4 if stroke is _DOT else 1.2
+    return [
+        {
+            "type": "path",
+            "path": _path(where & (dark == on_dark), stroke),
+            "line": {"color": p.line if stroke is _SQUARE else colour, "width": width},
+            "name": name,
+        }
+        for on_dark, colour in ((False, "#14171d"), (True, "#ffffff"))
+        if (where & (dark == on_dark)).any()
+    ]
+
+
+def _path(where: np.ndarray, stroke) -> str:
+    """SVG path, in cells, with one stroke in every marked cell; it begins with an M in each."""
+    cells = np.argwhere(where)[:, None, ::-1] + np.array(stroke)  # (n, points of the stroke, xy)
+    return "".join("M" + "L".join(f"{x:.2f},{y:.2f}" for x, y in points) for points in cells.tolist())
+
+
+def _revision(values: np.ndarray, *told) -> str:
+    """Another text for other cells: all that the traces and their colour bar are made of."""
+    return hashlib.sha256(values.tobytes() + repr(told).encode()).hexdigest()[:16]
 
 
 def _click_layer(figure, hover, size: float) -> None:
     L, H = len(hover), len(hover[0])
+    figure.update_layout(clickmode="event+select", dragmode="pan")
     # arrays of objects are written as lists are, and not looked through item by item
     cells = np.indices((L, H)).reshape(2, -1).astype(object)
     kind = go.Scattergl if L * H > GL_ABOVE else go.Scatter
@@ -218,41 +238,42 @@ def _click_layer(figure, hover, size: float) -> None:
     )
 
 
-def _hairlines(figure, geometry: Geometry, theme: str) -> None:
+def _hairlines(geometry: Geometry, theme: str) -> list[dict]:
+    """Lines between KV groups, where there are some."""
     size = geometry.heads // geometry.kv_heads
     if geometry.kv_heads in (1, geometry.heads):
-        return
+        return []
     line = {"color": frame.palette(theme).text, "width": 1}
-    figure.update_layout(
-        shapes=[
-            {
-                "type": "line",
-                "x0": x,
-                "x1": x,
-                "y0": -0.5,
-                "y1": geometry.layers - 0.5,
-                "line": line,
-                "name": "KV group",
-            }
-            for x in (g * size - 0.5 for g in range(1, geometry.kv_heads))
-        ]
-    )
+    return [
+        {
+            "type": "line",
+            "x0": x,
+            "x1": x,
+            "y0": -0.5,
+            "y1": geometry.layers - 0.5,
+            "line": line,
+            "name": "KV group",
+        }
+        for x in (g * size - 0.5 for g in range(1, geometry.kv_heads))
+    ]
 
 
-def _outline(figure, selected, theme: str) -> None:
+def _outline(selected, theme: str) -> list[dict]:
     """Two frames, one in the text's and one in the page's colour: seen on any cell."""
     layer, head = selected
     p = frame.palette(theme)
-    for reach, colour, width in ((0.5, p.text, 2.5), (0.40, p.paper, 1)):
-        figure.add_shape(
-            type="rect",
-            x0=head - reach,
-            x1=head + reach,
-            y0=layer - reach,
-            y1=layer + reach,
-            line={"color": colour, "width": width},
-            name="selected",
-        )
+    return [
+        {
+            "type": "rect",
+            "x0": head - reach,
+            "x1": head + reach,
+            "y0": layer - reach,
+            "y1": layer + reach,
+            "line": {"color": colour, "width": width},
+            "name": "selected",
+        }
+        for reach, colour, width in ((0.5, p.text, 2.5), (0.40, p.paper, 1))
+    ]
 
 
 def _axes(figure, L, H, rows, theme, top) -> None:

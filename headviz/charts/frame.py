@@ -51,7 +51,6 @@ def start(
     lines = fmt.wrap(note, chars)
     height, bottom = height + foot(note, chars), bottom + foot(note, chars)
     layout = go.Layout(
-        template=go.layout.Template(),
         height=height,
         autosize=True,
         margin={"l": left, "r": right, "t": top, "b": bottom, "pad": 0, "autoexpand": False},
@@ -69,6 +68,7 @@ def start(
         modebar={"bgcolor": "rgba(0,0,0,0)", "color": p.muted, "activecolor": p.accent, "orientation": "h"},
     )
     figure = go.Figure(layout=layout)
+    figure.layout.template = None  # plotly's own; an empty one would make the browser draw everything twice
     if lines:
         figure.add_annotation(
             text="<br>".join(escape(line) for line in lines),

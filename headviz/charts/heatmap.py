@@ -36,7 +36,7 @@ def head_map(
     inactive: (L, H) bool, drawn as hatching; share: (L, H) share of inputs inactive, for the hover
     selected: (layer, head), outlined
     limits: ends of the colours in the score's unit; by default what `scales.limits` says for these values
-    marked: what the hatching means, for the key
+    marked: what the hatching means, for the key; what is `inactive` the hover says as well
     """
     scale = scales.scale_for(row)
     hover = _hover(values, row, geometry, inactive, share, reason, marked)
@@ -126,8 +126,8 @@ def _hover(values, row, geometry, inactive, share, reason, marked) -> list[list[
             else:
                 parts.append(f"{row.symbol} {fmt.with_unit(values[i, j], scales.value_unit(row))}{tied}")
                 parts.append(f"percentile {place[i, j]:.0f} · rank {rank[i, j]:.0f} of {known:,}")
-            if inactive is not None and inactive[i, j]:
-                parts.append("inactive at this threshold" if marked == "inactive" else marked)
+            if marked == "inactive" and inactive is not None and inactive[i, j]:
+                parts.append("inactive at this threshold")
             if share is not None and not np.isnan(share[i, j]):
                 parts.append(f"inactive in {fmt.percent(share[i, j])} of inputs")
             line.append("<br>".join(parts))

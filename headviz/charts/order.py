@@ -1,82 +1,21 @@
-"""Orders: where a head set stands by gradient, the map of that order, and how every score agrees with the measured map."""
+"""Orders: the map of heads by gradient, and how every score agrees with the measured map."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from html import escape
 
 import numpy as np
 import plotly.graph_objects as go
 
-from headviz.analysis.order import Agreement, Place
+from headviz.analysis.order import Agreement
 from headviz.charts import fmt, frame, scales
 from headviz.charts.cells import cell_map
 from headviz.charts.tables import percentiles
 from headviz.types import Geometry, head_name
 
 NOT_A_PREDICTION = "an order, not a prediction"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stop:
-    """A measured head set on the strip. name: what it is, short; cost: its measured change, as text with its unit."""
-
-    name: str
-    cost: str
-
-
-def order_strip(found: Place, measured: Sequence[Stop], *, theme: str = "light") -> go.Figure:
-    """Measured sets side by side in the order of their gradients, smallest first, the present one a hatched bar between them.
-
-    Places, no values: the gradient has no scale that means anything in nats or points. Neighbours are named.
-    """
-    p = frame.palette(theme)
-    figure = frame.start(theme, 112, left=8, right=8, top=50, bottom=24)
-    n, mine = len(measured), found.rank - 1  # the bar stands before the `mine`-th measured set
-    at = {which: i + (i >= mine) for i, which in enumerate(found.order)}  # measured set → place from 0
-    figure.add_bar(
-        x=[at[i] for i in range(n)],
-        y=[1] * n,
-        width=0.72,
-        marker={"color": p.null, "line": {"width": 0}},
-        text=[f"{escape(stop.name)}<br>measured {escape(stop.cost)}<br>place {at[i] + 1} of {n + 1}"
-              for i, stop in enumerate(measured)],
-        textposition="none",
-        hovertemplate="%{text}<extra></extra>",
-        name="measured",
-    )  # fmt: skip
-    figure.add_bar(
-        x=[mine],
-        y=[1],
-        width=0.72,
-        marker={
-            "color": p.paper,
-            "line": {"color": p.accent, "width": 1.5},
-            "pattern": {"shape": "/", "fgcolor": p.accent, "bgcolor": "rgba(0,0,0,0)", "size": 7, "solidity": 0.35},
-        },
-        hovertemplate=f"this position: place {found.rank} of {found.of}<br>{NOT_A_PREDICTION}<extra></extra>",
-        name="this position",
-    )  # fmt: skip
-    frame.heading(
-        figure, f"By gradient: place {found.rank} of {found.of} <i>({NOT_A_PREDICTION})</i>", theme, yshift=28
-    )
-    if found.below is not None:
-        _neighbour(figure, "after", measured[found.below], theme, x=0, y=1, yshift=4)
-    if found.above is not None:
-        place = {"xanchor": "right", "yanchor": "top"}
-        _neighbour(figure, "before", measured[found.above], theme, x=1, y=0, yshift=-4, **place)
-    figure.update_xaxes(visible=False, fixedrange=True, range=[-0.6, n + 0.6])
-    figure.update_yaxes(visible=False, fixedrange=True, range=[0, 1])
-    figure.update_layout(barmode="overlay")
-    return figure
-
-
-def _neighbour(figure, word: str, stop: Stop, theme: str, **place) -> None:
-    """A neighbour in words, each on a line of its own: side by side they meet in a narrow column."""
-    said = f"{word} {escape(stop.name)}, {escape(stop.cost)}"
-    frame.label(figure, said, theme, font=_small(theme), name="neighbour", **place)
 
 
 def _small(theme: str) -> dict:
@@ -110,7 +49,6 @@ def gradient_map(
                 if np.isnan(share[i, j])
                 else f"place {rank[i, j]:,} of {flat.size:,} by gradient<br>{NOT_A_PREDICTION}"
             )
-            + ("<br>off" if hatched is not None and hatched[i, j] else "")
             for j in range(geometry.heads)
         ]
         for i in range(geometry.layers)

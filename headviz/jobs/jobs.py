@@ -104,6 +104,10 @@ class Jobs:
         found = self.store.get(digest)
         return found if found is not None else self._import(self._named(digest))
 
+    def has_result(self, digest: str) -> bool:
+        """Whether a finished job's result lies in its folder, not yet taken into the store."""
+        return self._named(digest).result_file.exists()
+
     def list_jobs(self) -> list[JobView]:
         """Every job, newest first."""
         return self.board.views()

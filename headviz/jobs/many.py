@@ -87,6 +87,13 @@ def take_back(digests: Iterable[str], holder: str, jobs: Jobs | None = None) -> 
         jobs.cancel(digest, holder)
 
 
+def there(digests: Iterable[str], jobs: Jobs | None = None) -> set[str]:
+    """Those of the jobs that have an answer: one look into the store, where asking for each takes one each."""
+    jobs = jobs or local.jobs()
+    stored = jobs.store.digests()
+    return {digest for digest in digests if digest in stored or jobs.has_result(digest)}
+
+
 def answered(kind: str, known: dict[str, Request | None], jobs: Jobs | None = None) -> dict[str, Request]:
     """Every stored answer to a kind of request: digest → request.
 

@@ -8,7 +8,7 @@ import streamlit as st
 
 from headviz.charts.fmt import duration
 from headviz.errors import BY_NAME, BadInput, HeadvizError
-from headviz.jobs import local
+from headviz.jobs import local, many
 from headviz.jobs.folder import ENDED
 from headviz.jobs.kinds import job_digest
 from headviz.jobs.view import JobView
@@ -41,6 +41,13 @@ def cached(request: Request) -> Result | None:
         return _kept(job_digest(request), request)
     except LookupError:
         return None
+
+
+def cached_of(requests: Sequence[Request]) -> list[Result]:
+    """The answers that are there, in the order of the requests: quicker than one by one where most are not."""
+    there = many.there(map(job_digest, requests))
+    found = [cached(request) for request in requests if job_digest(request) in there]
+    return [result for result in found if result is not None]
 
 
 def answer(request: Request, *, start: bool, button: str, empty: str, key: str = "") -> Result | None:

@@ -129,12 +129,12 @@ def chart(
 ) -> None:
     """A plotly figure with its own colours; its camera saves an SVG or PNG named `name`. box: a box selects too.
 
-    It fills its column, up to the width that the figure's meta calls `widest`.
+    It fills its column, up to so many px as the figure's meta says.
     """
     st.plotly_chart(
         figure,
         key=key,
-        width=(figure.layout.meta or {}).get("widest", "stretch"),
+        width=figure.layout.meta or "stretch",
         theme=None,
         on_select=on_select,
         selection_mode=("points", "box") if box else "points",

@@ -30,6 +30,7 @@ _STYLE = """
   .hv-token {{display: inline-block; line-height: 1.35; border: 1px solid {line}; border-radius: .2rem; padding: 0 .12rem; margin: 0 1px; white-space: pre}}
   .hv-started .hv-token:first-child {{background: {first}}}
   .hv-token.hv-marked {{outline: 3px solid {accent}; outline-offset: 1px; font-weight: 700}}
+  [data-testid="stElementContainer"]:has(.stPlotlyChart) {{max-width: round(down, 100%, 1px) !important}}
   [class*="st-key-stale_"] {{opacity: .4}}
   .st-key-stale {{opacity: .4; pointer-events: none}}
   @media (max-width: 640px) {{ .block-container {{padding-left: 1rem; padding-right: 1rem}} }}

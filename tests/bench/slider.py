@@ -1,6 +1,7 @@
 """What a person waits for at the slider of the ablation page: a position that is measured already, and a new one.
 
-Time runs in the browser, from the mouse button going up to the frame in which the page shows it.
+Time runs in the browser, from the mouse button going up to the frame in which the page shows it. Before each release the page
+is at rest, as it is when somebody has looked at what the last one showed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ THUMB = ".st-key-off input[type=range]"
 TRACK = ".st-key-off [role=group] [data-orientation=horizontal]"
 LONG = 900_000  # ms: the first time the page also reads two corpora and scores one
 PATIENCE = 120_000  # ms that one release may take
+LOOK = 700  # ms that a person looks at what a release shows before the next one
 RELEASES = 40
 # Percent of heads; from the second on two other sets are measured, and each has another place among them than the one before.
 NEW = (12.0, 24.0, 16.0, 8.0)
@@ -54,11 +56,11 @@ WAIT = """(...shows) => new Promise(resolve => {
 })"""
 # Heads that the sentence says are off; and those that the map draws so.
 SAID = "Number((document.querySelector('.st-key-say')?.innerText ?? '').match(/^[\\d,]+(?= of )/)?.[0])"
-DRAWN = """(document.querySelector('.st-key-map .js-plotly-plot')?._fullData ?? [])
-    .filter(trace => trace.meta?.mark === 'inactive').reduce((sum, trace) => sum + trace.meta.cells, 0)"""
+DRAWN = """(document.querySelector('.st-key-map .js-plotly-plot')?._fullLayout?.shapes ?? [])
+    .filter(shape => shape.name === 'inactive').reduce((sum, shape) => sum + shape.path.split('M').length - 1, 0)"""
 MEASURED = "document.querySelector('.st-key-say')?.innerText.includes('with their mean')"
-STRIP = "document.querySelector('.st-key-order_strip .js-plotly-plot')"
-PLACE = f"({STRIP}?.layout.annotations ?? []).map(label => label.text).join()"
+PLACE = "document.querySelector('.st-key-order_strip')?.innerText"
+AT_REST = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
 WORKING = "[...document.querySelectorAll('[class*=st-key-working]')]"
 COUNTS_UP = f"{WORKING}.some(line => line.innerText.includes('so far'))"
 
@@ -70,7 +72,7 @@ def bare_rows(url: str, context: BrowserContext) -> list[float]:
     page.wait_for_function(f"{TITLE} === 54", timeout=PATIENCE)
     took = []
     for number in range(RELEASES):
-        before = int(page.evaluate(SAID))
+        before = said_now(page)
         new = f"{SAID} !== {before} && {TITLE} === {SAID}"
         took += release(page, (12.0, 20.0, 24.0, 16.0, 8.0)[number % 5], new)
     page.close()
@@ -96,7 +98,7 @@ def rows(url: str, context: BrowserContext, bare: list[float]) -> list[Row]:
         settled(page)
     repaints = []
     for number in range(RELEASES):
-        before = int(page.evaluate(SAID))
+        before = said_now(page)
         new = f"{SAID} !== {before} && {MEASURED} && {DRAWN} === {SAID}"
         repaints += release(page, known[number % len(known)], new)
     page.close()
@@ -135,6 +137,13 @@ def release(page: Page, position: float, *shows: str) -> list[float]:
     page.mouse.up()
     page.wait_for_function("window.took", timeout=PATIENCE)
     return [ms / 1000 for ms in page.evaluate("window.took")]
+
+
+def said_now(page: Page) -> int:
+    """Heads that the sentence says are off, once the page is at rest and was looked at for a moment."""
+    page.wait_for_timeout(LOOK)  # between the slider's own run and that of the page around it there is a gap
+    page.wait_for_function(AT_REST, timeout=PATIENCE)
+    return int(page.evaluate(SAID))
 
 
 def settled(page: Page) -> None:

@@ -62,8 +62,8 @@ def test_heads_by_hand_are_measured_as_they_are(plan, no_worker):
     assert "chosen by hand" in said(app)
     sets = {request.ablation.heads for request in measured()}
     assert sets == {(), ((3, 0), (3, 4), (5, 1))}
-    hatched = [t for t in figure(app, "map")["data"] if t.get("meta", {}).get("mark") == "inactive"]
-    assert sum(t["meta"]["cells"] for t in hatched) == 3
+    hatched = [shape for shape in figure(app, "map")["layout"]["shapes"] if shape["name"] == "inactive"]
+    assert sum(shape["path"].count("M") for shape in hatched) == 3
 
 
 def test_edit_goes_on_by_hand_from_the_set_of_the_score(plan, table, no_worker):

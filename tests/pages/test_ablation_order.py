@@ -1,18 +1,21 @@
 """The ablation page: the order by gradient, and each head off alone, over stored results."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
 
 from headviz.analysis import ablation, order
 from headviz.analysis.ablation import Plan
+from headviz.analysis.order import Place
 from headviz.data import corpora, docstrings, reading
 from headviz.jobs import local
 from headviz.jobs.kinds import job_digest
 from headviz.models import catalog
 from headviz.settings import settings
 from headviz.types import HeadGradients, HeadLosses
+from headviz.ui.ablation.order import Stop, strip_html
 from tests.fakes import fake_geometry, fake_provenance
 from tests.pages.conftest import figure, open_app, said
 from tests.pages.test_curves import put
@@ -82,6 +85,11 @@ def open_page(**parameters):
     return app.run()
 
 
+def strip(app) -> str:
+    """The HTML of the strip."""
+    return next(part.proto.body for part in app.get("html") if "By gradient" in part.proto.body)
+
+
 def test_the_gradients_are_computed_once_nothing_else_waits(plan, no_worker):
     app = open_page()
     assert not app.exception
@@ -94,8 +102,7 @@ def test_the_gradients_are_computed_once_nothing_else_waits(plan, no_worker):
 def test_the_strip_puts_the_position_between_measured_ones(ordered, no_worker):
     app = open_page()
     assert not app.exception
-    drawn = figure(app, "order_strip")
-    words = " ".join(note["text"] for note in drawn["layout"]["annotations"])
+    words = strip(app)
     assert "place 2 of 3" in words
     assert "an order, not a prediction" in words
     assert "AHON (LN) 10.0%, +0.0500 nats" in words
@@ -105,12 +112,31 @@ def test_the_strip_puts_the_position_between_measured_ones(ordered, no_worker):
     assert local.list_jobs() == []
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_position_is_a_hatched_bar_between_its_neighbours(theme):
+    stops = [Stop(name="<b>20%", cost="+0.21 nats"), Stop(name="10%", cost="+0.05 nats")]
+    drawn = strip_html(Place(rank=2, of=3, below=1, above=0, order=(1, 0)), stops, theme)
+    first, mine, last = re.findall("<span title='(.*?)' style='(.*?)'", drawn)
+    assert first[0] == "10%&#10;measured +0.05 nats&#10;place 1 of 3"
+    assert mine[0] == "this position: place 2 of 3&#10;an order, not a prediction"
+    assert last[0] == "&lt;b&gt;20%&#10;measured +0.21 nats&#10;place 3 of 3"
+    assert ["repeating-linear-gradient" in style for _, style in (first, mine, last)] == [False, True, False]
+    assert "after 10%, +0.05 nats" in drawn
+    assert "before &lt;b&gt;20%, +0.21 nats" in drawn
+
+
+def test_first_of_all_has_nobody_before():
+    stops = [Stop(name="20%", cost="+0.21 nats"), Stop(name="10%", cost="+0.05 nats")]
+    drawn = strip_html(Place(rank=1, of=3, below=None, above=1, order=(1, 0)), stops, "light")
+    assert "after" not in drawn
+    assert drawn.index("this position: place 1 of 3") < drawn.index("10%&#10;measured")
+
+
 def test_the_order_is_there_before_anything_is_measured(ordered, no_worker):
     app = open_page()
     app.slider(key="off").set_value(24.0).run()
     assert not app.exception
-    words = " ".join(note["text"] for note in figure(app, "order_strip")["layout"]["annotations"])
-    assert "place 3 of 4" in words
+    assert "place 3 of 4" in strip(app)
     assert len(local.list_jobs()) == 2, "zero and mean are being measured"
 
 
@@ -120,11 +146,10 @@ def test_any_measured_set_has_a_place(ordered, table, no_worker):
     put(ablation.measuring(ordered, hand), 0.01)
     odd = ablation.chosen(dataclasses.replace(ordered, share=0.123), table)
     put(ablation.measuring(ordered, odd), 0.07)
-    drawn = figure(open_page(scores="ahon_ln,lthon", off=20.0), "order_strip")
-    assert "place 4 of 5" in " ".join(note["text"] for note in drawn["layout"]["annotations"])
-    named = "; ".join(next(t for t in drawn["data"] if t["name"] == "measured")["text"])
-    assert "another set, 0.741%<br>measured +0.0100 nats" in named
-    assert "AHON (LN) 12.2%<br>measured +0.0700 nats" in named
+    drawn = strip(open_page(scores="ahon_ln,lthon", off=20.0))
+    assert "place 4 of 5" in drawn
+    assert "another set, 0.741%&#10;measured +0.0100 nats" in drawn
+    assert "AHON (LN) 12.2%&#10;measured +0.0700 nats" in drawn
 
 
 def test_scores_that_a_model_lacks_are_passed_over(ordered, table, no_worker):
@@ -133,9 +158,7 @@ def test_scores_that_a_model_lacks_are_passed_over(ordered, table, no_worker):
     local.store().put(job_digest(ablation.scoring(ordered)), fewer)
     app = open_page(scores=f"ahon_ln,{table.metrics[-1]}")
     assert not app.exception
-    assert "place 2 of 3" in " ".join(
-        note["text"] for note in figure(app, "order_strip")["layout"]["annotations"]
-    )
+    assert "place 2 of 3" in strip(app)
 
 
 def test_among_few_there_is_no_place(ordered, no_worker, monkeypatch):

@@ -1,4 +1,4 @@
-"""One row: protocol, score, how many heads, what is measured. The rest under More."""
+"""One row: protocol, score, what is measured, the rest under More. And the slider, which stands above the map."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _PARTS = {"auto": "auto", "all": "all", "train": "train", "held-out": "held-out"
 USUAL = 30.0  # percent of heads at which the slider ends unless somebody asks for more
 
 
-def controls():
-    """Draws the row; returns the place of the slider, which needs the scores: `strictness` fills it."""
-    which, score, how, target, more = st.columns([2.1, 2.2, 3, 2.3, 1.3], vertical_alignment="top")
+def controls() -> None:
+    """Draws the row."""
+    which, score, target, more = st.columns([3, 3, 3, 2], vertical_alignment="bottom")
     protocol(which)
     row = METRICS[ui.value("metric")]
     score.selectbox(
@@ -68,7 +68,6 @@ def controls():
     if ui.value("target") == "own":
         own_questions()
     subjects_that_are_not_there()
-    return how
 
 
 def which_heads() -> None:
@@ -266,7 +265,7 @@ def _of_share(plan: Plan, table: ScoreTable) -> float:
 
 
 def strictness(where, plan: Plan, table: ScoreTable) -> None:
-    """Fills the place that `controls` kept."""
+    """Into the place `where`: the slider over the share or the threshold, or what stands there for a set by hand."""
     with where:
         if by_hand():
             hand_controls(plan.model, table)

@@ -20,7 +20,7 @@ from headviz.types import MeasureRequest, QuestionScores, ScoreTable, TextLosses
 from headviz.ui.ablation import origins
 from headviz.ui.ablation.hand import HAND
 from headviz.ui.ablation.plan import is_small
-from headviz.ui.answers import cached, gather
+from headviz.ui.answers import cached, cached_of, gather
 from headviz.ui.once import once
 
 QUANTITY = {"loss": "Loss", "accuracy": "Accuracy", "logprob": "Log-probability of the right answer"}
@@ -134,9 +134,7 @@ class Measurements:
         """Random sets that are measured."""
         if replace not in self._beside:
             asked = self.controls(replace)
-            self._beside[replace] = {
-                kind: [m for r in several if (m := cached(r))] for kind, several in asked.items()
-            }
+            self._beside[replace] = {kind: cached_of(several) for kind, several in asked.items()}
         return self._beside[replace]
 
     def cost(self, replace: str) -> Cost | None:

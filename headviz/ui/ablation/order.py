@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
 
 import streamlit as st
 
@@ -10,8 +12,9 @@ from headviz import ui
 from headviz.analysis import order
 from headviz.analysis.choose import HeadSet
 from headviz.analysis.metrics import METRICS
-from headviz.charts import fmt
-from headviz.charts.order import Stop, order_strip
+from headviz.analysis.order import Place
+from headviz.charts import fmt, frame
+from headviz.charts.order import NOT_A_PREDICTION
 from headviz.jobs import local
 from headviz.jobs.kinds import job_digest
 from headviz.types import DataRef, GradientRequest, HeadGradients
@@ -34,6 +37,14 @@ def gradients(work: Measurements) -> HeadGradients | None:
     return ui.cached(asking(work))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Stop:
+    """A measured head set on the strip. name: what it is, short; cost: its measured change, as text with its unit."""
+
+    name: str
+    cost: str
+
+
 # ---------------------------------------------------------------------------------------------------- the strip
 
 
@@ -52,17 +63,45 @@ def strip(work: Measurements) -> None:
     if place.of < FEW:
         st.caption("By gradient: this position has a place once two other sets of heads are measured here.")
         return
-    ui.chart(
-        order_strip(place, [stop for _, stop in measured], theme=ui.theme()),
-        key="order_strip",
-        name="headviz-order",
-        alt=f"By gradient this position has place {place.rank} of {place.of} among measured ones",
-    )
+    with st.container(key="order_strip"):
+        st.html(strip_html(place, [stop for _, stop in measured], ui.theme()))
     seconds = fmt.duration(found.provenance.seconds)
     st.caption(
         "Measured sets from the smallest to the largest sum of their heads’ absolute gradients"
         + (f" (once, {seconds})" if found.provenance.seconds else "")
         + f". {order.SOURCE}."
+    )
+
+
+def strip_html(found: Place, measured: Sequence[Stop], theme: str) -> str:
+    """Measured sets side by side in the order of their gradients, smallest first, the present one a hatched bar between them.
+
+    Places, no values: the gradient has no scale that means anything in nats or points. Neighbours are named. HTML, which is
+    on screen ten times sooner than a plotly figure: it is what a moved slider tells before anything is measured.
+    """
+    p = frame.palette(theme)
+    mine = (
+        f"<span title='this position: place {found.rank} of {found.of}&#10;{NOT_A_PREDICTION}' style='flex: 1; "
+        f"border: 1.5px solid {p.accent}; background: repeating-linear-gradient(-45deg, {p.accent} 0 1.5px, transparent "
+        "1.5px 6px)'></span>"
+    )
+    bars = [
+        f"<span title='{escape(stop.name)}&#10;measured {escape(stop.cost)}&#10;place {at + (at >= found.rank - 1) + 1} of "
+        f"{found.of}' style='flex: 1; background: {p.null}'></span>"
+        for at, stop in enumerate(measured[which] for which in found.order)
+    ]
+    bars.insert(found.rank - 1, mine)
+    small = f"font-size: .75rem; color: {p.muted}; min-height: 1rem"
+    before, after = (
+        "" if which is None else f"{word} {escape(measured[which].name)}, {escape(measured[which].cost)}"
+        for word, which in (("after", found.below), ("before", found.above))
+    )
+    return (
+        f"<div>By gradient: place {found.rank} of {found.of} <i>({NOT_A_PREDICTION})</i></div>"
+        f"<div style='{small}'>{before}</div>"
+        f"<div style='display: flex; gap: {'6px' if found.of < 30 else '1px'}; height: 38px' role='img' aria-label='By "
+        f"gradient this position has place {found.rank} of {found.of} among measured ones'>{''.join(bars)}</div>"
+        f"<div style='{small}; text-align: right'>{after}</div>"
     )
 
 

@@ -48,6 +48,26 @@ def test_the_slider_gives_a_new_measured_sentence(page):
     second = measured(page, "32 of 270 (11.9%) heads are off.")
     assert first != second
     expect(page).to_have_url(re.compile(r"off=12\.0"))
+    page.wait_for_function(  # the panel below is drawn after what the slider draws by itself
+        """document.querySelector('.st-key-curve .js-plotly-plot')?._fullLayout.shapes.some(
+            shape => shape.name == 'now' && Math.abs(shape.x0 - 32 / 270) < 1e-6)""",
+        timeout=LONG,
+    )
+
+
+def test_a_slider_that_moves_while_the_page_still_follows_ends_where_it_was_let_go(page):
+    problems = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.goto(f"/ablation?{SHORT}&off=10.0")
+    measured(page, "27 of 270 (10.0%) heads are off.")
+    for wait in (0, 40, 90, 150, 220, 300):
+        page.locator(".st-key-off input[type=range]").focus()
+        page.keyboard.press("ArrowRight" if wait % 80 else "ArrowLeft")
+        page.wait_for_timeout(wait)
+    value = float(page.locator(".st-key-off input[type=range]").input_value())
+    measured(page, f"{round(2.7 * value)} of 270")
+    expect(page).to_have_url(re.compile(rf"off={value}"))
+    assert not problems
 
 
 def test_heads_by_hand_stay_after_a_reload(page):

@@ -126,7 +126,7 @@ def test_the_same_cells_are_not_drawn_twice_and_other_cells_are():
     off = TABLE.mean("awft") > 0.5
     plain, hatched = head_map(marked="off", inactive=~off), head_map(marked="off", inactive=off)
     assert plain.layout.datarevision == hatched.layout.datarevision != head_map("ahon").layout.datarevision
-    assert [t.to_plotly_json() for t in plain.data] == [t.to_plotly_json() for t in hatched.data]
+    assert [t.to_json() for t in plain.data] == [t.to_json() for t in hatched.data]
     assert head_map(inactive=off).layout.datarevision != plain.layout.datarevision, "the hover says it"
     assert plain.layout.datarevision != head_map(theme="dark").layout.datarevision
     assert (plain.layout.clickmode, plain.layout.dragmode) == ("event+select", "pan")
@@ -262,7 +262,7 @@ def test_a_threshold_that_is_not_a_number_is_none():
 def test_a_small_map_without_values_is_crossed_and_says_so():
     means = {"awft": TABLE.mean("awft"), "aeqd_ln": np.full((30, 9), np.nan)}
     figure = multiples.small_multiples(means, METRICS)
-    assert marks(figure, "not defined") == 270
+    assert trace(figure, "not defined").meta["cells"] == 270
     assert "not defined" in said(figure)
     assert "1/3" not in said(figure)
 

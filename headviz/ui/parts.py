@@ -158,7 +158,7 @@ def provenance_text(result: ScoreTable | HeadPattern) -> str:
     checked = ", ".join(
         f"{name.replace('_', ' ')} {fmt.number(error)}" for name, error in made.self_check.items()
     )
-    return f"{tables.caption(made, result)} · {made.device}, {made.threads} threads · self-check, worst error: {checked}"
+    return f"{tables.caption(made, result)} · {made.device}, {fmt.plural(made.threads, 'thread')} · self-check, worst error: {checked}"
 
 
 def measured_text(result: QuestionScores | TextLosses) -> str:
@@ -173,7 +173,7 @@ def measured_text(result: QuestionScores | TextLosses) -> str:
         )
     return (
         f"{model['name']}@{model['revision'][:7]} · {model['dtype']} · {what} · {fmt.duration(made.seconds)} a run · "
-        f"{made.device}, {made.threads} threads · request {made.digest[:12]}"
+        f"{made.device}, {fmt.plural(made.threads, 'thread')} · request {made.digest[:12]}"
     )
 
 

@@ -199,7 +199,7 @@ def _provenance(made: Provenance, texts: int) -> str:
     notes = "".join(f" · {note}" for note in made.notes)
     return escape(
         f"{model['name']}@{model['revision'][:7]} · {model['dtype']} · greedy · {texts} texts · "
-        f"{fmt.duration(made.seconds)} for the first · {made.device}, {made.threads} threads · request "
+        f"{fmt.duration(made.seconds)} for the first · {made.device}, {fmt.plural(made.threads, 'thread')} · request "
         f"{made.digest[:12]}{notes}"
     )
 

@@ -123,3 +123,13 @@ def test_a_measurement_is_found_by_its_request(jobs):  # noqa: F811
     jobs.store.put(job_digest(request), dataclasses.replace(answer, provenance=made))
     assert many.answered("measure", {}, jobs) == {job_digest(request): request}
     assert request.text == plan().text
+
+
+def test_what_is_there_is_in_the_store_or_in_a_finished_jobs_folder(jobs):  # noqa: F811
+    stored, finished, missing = (str(digit) * 64 for digit in range(1, 4))
+    jobs.store.put(stored, head_pattern())
+    folder = jobs._named(finished).result_file
+    folder.parent.mkdir(parents=True)
+    folder.write_bytes(b"what a worker has written, not yet looked at")
+    assert many.there([stored, finished, missing], jobs) == {stored, finished}
+    assert many.there([], jobs) == set()

@@ -30,6 +30,7 @@ def main(case: str, wrong: str = "") -> None:
     bench = Bench(settings().home, case)
     bench.watch = parent
     serve(parent, parent.plan(), bench)
+    parent.leave()
 
 
 if __name__ == "__main__":

@@ -52,6 +52,11 @@ class Parent:
         except BrokenPipeError:
             os._exit(1)
 
+    def leave(self) -> None:
+        """End this process: a thread still reads from the parent, over which an ordinary end of Python may stumble."""
+        sys.stderr.flush()
+        os._exit(0)
+
     def step(self, doing: str, done: int = 0, total: int = 0, unit: str = "") -> None:
         self.say(at=done, says=doing)
 
@@ -89,15 +94,15 @@ def serve(parent: Parent, request: RepairRequest, resources: Any) -> None:
             parent.say(over=True)
 
 
-def main() -> int:
+def main() -> None:
     from headviz.models.steady import steady_memory
 
     parent = Parent()
     steady_memory()
     ours = settings()
     serve(parent, parent.plan(), Alone(ours, parent))
-    return 0
+    parent.leave()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -28,7 +28,7 @@ def documents(count: int, seed: int, words: int = 60) -> list[str]:
 
 
 class Bench:
-    """What a worker brings: a loaded tiny model, settings, a watch; and texts to ask about."""
+    """What a worker brings: a loaded tiny model, settings, a watch, answers to other jobs; and texts to ask about."""
 
     def __init__(
         self,
@@ -42,6 +42,7 @@ class Bench:
         self.case, self.watch, self.threads = case, Silent(), 1
         self.taken: list[int] = []
         self.takes = self.taken.append
+        self.answers: dict[str, Any] = {}
         model = tiny.build(case, dtype, vocab_size=330, **changes)
         name = str(dtype).removeprefix("torch.")
         self.ref = ModelRef(source="local", name="tiny", revision="0" * 64, dtype=name)
@@ -52,6 +53,9 @@ class Bench:
 
     def model(self, _ref: ModelRef) -> Loaded:
         return self.loaded
+
+    def answer(self, digest: str) -> Any:
+        return self.answers.get(digest)
 
     def text(self, count: int, seed: int, tokens: int = 24, inputs: int = 12, words: int = 60) -> DataRef:
         rows = "\n".join(json.dumps({"text": text}) for text in documents(count, seed, words))

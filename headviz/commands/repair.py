@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from dataclasses import replace
 from functools import partial
@@ -239,7 +238,7 @@ def _print_preview(request: RepairRequest, about: Facts) -> None:
         f"Time: {time}" + (f", {seen.at_once} runs at a time" if seen.at_once > 1 else ""),
     ]
     print("\n".join(lines))
-    for said in plan.warnings(request, about, settings()):
+    for said in plan.warnings(request, about, settings(), seen):
         print(f"Note: {said}")
 
 
@@ -264,12 +263,11 @@ def _speed(request: RepairRequest, about: Facts, runs: tuple[RepairRun, ...]) ->
 
 def _tell(args: argparse.Namespace, request: RepairRequest, report: RepairReport, digest: str) -> None:
     from headviz.surgery.layouts import treat
-    from headviz.surgery.report_tree import report_tree
+    from headviz.surgery.report_tree import as_text, report_tree
 
-    tree = report_tree(request, report) | {"job": digest}
+    tree = report_tree(request, report, job=digest)
     if args.out:
-        text = json.dumps(tree, indent=1, ensure_ascii=False, allow_nan=False)
-        Path(args.out).write_text(text + "\n", encoding="utf-8")
+        Path(args.out).write_text(as_text(tree), encoding="utf-8")
     told = treat(request.heads, report.geometry).notes  # said before it began
     for note in report.provenance.notes if not args.quiet else ():
         if note not in told:

@@ -100,7 +100,10 @@ class Jobs:
 
     def result(self, request: Request) -> Result | None:
         """The answer, or None where it is not there yet. Never starts anything."""
-        digest = job_digest(request)
+        return self.answer(job_digest(request))
+
+    def answer(self, digest: str) -> Result | None:
+        """`result` of the job with this name, whatever it asked."""
         found = self.store.get(digest)
         return found if found is not None else self._import(self._named(digest))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from headviz.jobs.board import Board
 from headviz.jobs.threads import set_threads, threads_for
 from headviz.settings import Settings
-from headviz.types import ModelRef, Request, Silent, Watch
+from headviz.types import ModelRef, Request, Result, Silent, Watch
 from headviz.types.watch import KeepsNothing, Kept
 
 if TYPE_CHECKING:
@@ -52,6 +52,12 @@ class Resources:
 
             self._loaded = load(ref, device=self.settings.device, watch=self.watch)
         return self._loaded
+
+    def answer(self, digest: str) -> Result | None:
+        """What another job came to, by its digest; None where this machine does not have it."""
+        from headviz.jobs.jobs import Jobs  # it imports this module
+
+        return Jobs(self.settings).answer(digest)
 
     def forget(self) -> None:
         """Free the model, as after running out of memory."""

@@ -19,6 +19,8 @@ INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 # what a checkpoint is made of: its content hash is taken over these, and these are downloaded
 _PARTS = ("*.json", "model*.safetensors", "*.model", "*.jinja", "*.tiktoken", "merges.txt", "vocab.txt")
+# what headviz writes beside a checkpoint about how it came to be: another report makes no other model
+_APART = ("report.json",)
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "tekken.json")
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".msgpack", ".h5")
 _CAUSAL = ("ForCausalLM", "LMHeadModel")
@@ -110,7 +112,9 @@ def read_config(folder: Path, label: str) -> dict[str, Any]:
 
 def belongs(name: str) -> bool:
     """Whether a file, named from the checkpoint's top, makes the checkpoint what it is."""
-    return "/" not in name and any(fnmatch.fnmatch(name, pattern) for pattern in _PARTS)
+    return (
+        "/" not in name and name not in _APART and any(fnmatch.fnmatch(name, pattern) for pattern in _PARTS)
+    )
 
 
 def parts(folder: Path) -> list[Path]:

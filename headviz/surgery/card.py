@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import transformers
@@ -12,14 +12,25 @@ from headviz.analysis.bands import CLASSES
 from headviz.analysis.written import PLAN_FILE
 from headviz.data import corpora
 from headviz.models import catalog
-from headviz.surgery import outcomes, verdict
+from headviz.surgery import enclosures, outcomes, said, verdict
 from headviz.surgery.arms import ARMS
 from headviz.surgery.head_changes import head_changes
 from headviz.surgery.layouts import treat
 from headviz.surgery.slicefile import SliceFile
-from headviz.types import RepairRequest, head_name
+from headviz.types import HeadTest, RepairRequest, head_name
 
 _ROWS = 40  # of a table: a repair may have hundreds of evaluated steps and heads
+_REPORT = (
+    f"All that was measured, as `python -m headviz repair --out` writes it: [{enclosures.REPORT}]({enclosures.REPORT}).",
+)
+_LOSSES = (
+    "![Change of the held-out loss, with 95% intervals, when the heads are removed, left and repaired, and in every other arm]"
+    f"({enclosures.LOSSES})",
+)
+_FILM = (
+    "![Film of this run: attention on the first token of every head, and the drift of untouched heads, a frame an evaluated "
+    f"step]({enclosures.FILM})",
+)
 
 
 def note(files: Sequence[SliceFile]) -> str:
@@ -29,10 +40,17 @@ def note(files: Sequence[SliceFile]) -> str:
     return f"{ARMS[last.arm].title}, seed {last.seed}{again}, step {last.step}"
 
 
-def text(files: Sequence[SliceFile], kept: Any, found: dict[str, Any], so_far: outcomes.Found) -> str:
+def text(
+    files: Sequence[SliceFile],
+    kept: Any,
+    found: dict[str, Any],
+    so_far: outcomes.Found,
+    enclosed: Collection[str] = (),
+) -> str:
     """README.md, what must be known of the original first.
 
-    kept: label and geometry of the original; found: how the checkpoint compares; so_far: what was recorded
+    kept: label and geometry of the original; found: how the checkpoint compares; so_far: what was recorded, or the report;
+    enclosed: which files of `enclosures.py` lie beside it
     """
     plan, shape = files[0].plan, kept.geometry
     heads = sorted({head for file in files for head in file.heads})
@@ -50,7 +68,7 @@ def text(files: Sequence[SliceFile], kept: Any, found: dict[str, Any], so_far: o
         _plan_table(plan),
         "## Checkpoint",
         _checkpoint(plan, found),
-        *_outcome(plan, files, so_far),
+        *_outcome(plan, files, so_far, enclosed),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -95,23 +113,30 @@ def _checkpoint(plan: RepairRequest, found: dict[str, Any]) -> str:
     )
 
 
-def _outcome(plan: RepairRequest, files: Sequence[SliceFile], so_far: outcomes.Found) -> list[str]:
-    """Tables of what was recorded; nothing where this machine has no record of the repair."""
+def _outcome(
+    plan: RepairRequest, files: Sequence[SliceFile], so_far: outcomes.Found, enclosed: Collection[str]
+) -> list[str]:
+    """Tables and pictures of what was recorded; nothing where this machine has no record of the repair."""
     if so_far.stock is None or not so_far.runs:
         return []
     judged = verdict.judge(plan, so_far)
     passes = outcomes.passes(so_far.runs, files[0].arm, files[0].seed)
+    sentences = judged.sentences if judged.tests else judged.sentences[:3]  # the fourth is about the tests
     return [
         "## Verdict on the repair",
         f"**{judged.word}.** {judged.reason}",
-        "\n".join(f"- {said}" for said in (*judged.sentences[:3], *judged.notes)),
+        "\n".join(f"- {one}" for one in (*sentences, *judged.notes)),
+        *(_REPORT if enclosures.REPORT in enclosed else ()),
         "## Held-out loss of every arm",
         "Nats a token, mean over seeds, [95% interval] over documents; below 0 is better.",
         _losses(so_far),
+        *(_LOSSES if enclosures.LOSSES in enclosed else ()),
         "## Heads of this run by class",
         *(_curve(plan, so_far, run) for run in passes),
+        *(_FILM if enclosures.FILM in enclosed else ()),
         "## Treated heads before and after, mean over seeds",
         _heads_table(plan, so_far, files[0].arm),
+        *(_single_heads(plan, so_far, judged.tests) if judged.tests and files[0].arm == "repair" else ()),
     ]
 
 
@@ -170,8 +195,29 @@ def _heads_table(plan: RepairRequest, so_far: outcomes.Found, arm: str) -> str:
         for row in changes[:_ROWS]
     ]  # fmt: skip
     head = ("Head", "Was", "Is", "BOS mass before", "after", "Norm after W_O before", "after")
-    more = f"\n\nand {len(changes) - _ROWS} more." if len(changes) > _ROWS else ""
-    return _table(head, rows) + more
+    return _table(head, rows) + _more(len(changes))
+
+
+def _single_heads(plan: RepairRequest, so_far: outcomes.Found, tests: Sequence[HeadTest]) -> list[str]:
+    """What each head does alone; largest change first."""
+    seed = plan.seeds[0]
+    last = outcomes.passes(so_far.runs, "repair", seed)[-1]
+    which = f"seed {seed}{f', pass {last.number}' if last.number > 1 else ''}, step {last.best} (its best)"
+    rows = [
+        (head_name(test.layer, test.head), _change(test), "" if math.isnan(test.p_holm) else f"{test.p_holm:.3g}")
+        for test in sorted(tests, key=lambda test: -test.change)[:_ROWS]
+    ]  # fmt: skip
+    return [
+        "## Single heads",
+        f"Change of the loss on the report part, nats a token, when one treated head of the repair arm is zeroed alone; {which}; "
+        "[95% interval] over documents. Above 0 the head does something. p: two-sided, after Holm's correction over "
+        f"{said.plural(len(tests), 'head')}.",
+        _table(("Head", "Change without it", "p"), rows) + _more(len(tests)),
+    ]
+
+
+def _more(count: int) -> str:
+    return f"\n\nand {count - _ROWS} more." if count > _ROWS else ""
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

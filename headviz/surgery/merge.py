@@ -29,12 +29,12 @@ from headviz.models import catalog, export, local, memory
 from headviz.models.architectures import context_length
 from headviz.models.attention import probe
 from headviz.settings import Settings
-from headviz.surgery import card, progress, slices, texts
+from headviz.surgery import card, enclosures, outcomes, progress, slices, texts
 from headviz.surgery.layouts import treat
 from headviz.surgery.planfile import write_plan
 from headviz.surgery.restore import restored, slice_files
 from headviz.surgery.slicefile import SliceFile, read_slices
-from headviz.types import RepairedCheckpoint, RepairedRequest, canonical
+from headviz.types import RepairedCheckpoint, RepairedRequest, RepairReport, RepairRequest, canonical
 
 _SPARE = 1.1  # of the model's memory, for a second one beside it
 _SAYS_WHOLE = "with the trained slices"
@@ -100,8 +100,12 @@ def write_repaired(
         found = _compared(model, files, folder, inputs, resources)
         if loss_job is not None:
             found["loss_job"] = loss_job
-        so_far = progress.so_far(resources.settings, request.repair, plan)
-        (folder / "README.md").write_text(card.text(files, kept, found, so_far), encoding="utf-8")
+        known = _known(request, plan, resources)
+        watch.step("drawing the pictures of the card")
+        beside = enclosures.enclosures(plan, request.repair, known, files[0].arm, files[0].seed)
+        for name, data in beside.items():
+            (folder / name).write_bytes(data)
+        (folder / "README.md").write_text(card.text(files, kept, found, known, beside), encoding="utf-8")
     return RepairedCheckpoint(
         name=target.name,
         revision=local.pin(target, resources.settings, watch),
@@ -154,6 +158,14 @@ def read_file(path: Path) -> SliceFile:
 
 def _heads(files: Sequence[SliceFile]) -> tuple[tuple[int, int], ...]:
     return tuple(sorted({head for file in files for head in file.heads}))
+
+
+def _known(request: RepairedRequest, plan: RepairRequest, resources: Any) -> outcomes.Found:
+    """The repair's report; what its folder holds where there is none, as while other arms of it run."""
+    report = resources.answer(request.repair)
+    if isinstance(report, RepairReport):
+        return report
+    return progress.so_far(resources.settings, request.repair, plan)
 
 
 def _report_part(plan: Any, loaded: Any, resources: Any) -> Inputs:

@@ -59,9 +59,10 @@ def passes(runs: Sequence[RepairRun], arm: str, seed: int) -> tuple[RepairRun, .
     )
 
 
-def treated(runs: Sequence[RepairRun], arm: str, seed: int) -> Heads:
-    """All heads that an arm treated with this seed, in any pass."""
-    return tuple(sorted({head for run in passes(runs, arm, seed) for head in run.heads}))
+def treated(runs: Sequence[RepairRun], arm: str, seed: int, upto: int | None = None) -> Heads:
+    """All heads that an arm treated with this seed, in any pass, or in the passes up to number `upto`."""
+    mine = (run for run in passes(runs, arm, seed) if upto is None or run.number <= upto)
+    return tuple(sorted({head for run in mine for head in run.heads}))
 
 
 def index(run: RepairRun, point: Point) -> int:

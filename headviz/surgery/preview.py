@@ -159,10 +159,12 @@ def _there(folder: Path) -> Path:
     return folder
 
 
-def warnings(request: RepairRequest, about: Facts, settings: Settings) -> tuple[str, ...]:
-    """What a person must know before launching this, a sentence each; nothing here forbids it."""
+def warnings(
+    request: RepairRequest, about: Facts, settings: Settings, seen: Preview | None = None
+) -> tuple[str, ...]:
+    """What a person must know before launching this, a sentence each; nothing here forbids it. seen: its preview, where made."""
     notes = [*treat(request.heads, about.geometry).notes]
-    seen = preview(request, about, settings)
+    seen = seen or preview(request, about, settings)
     a_step = request.recipe.batch * request.recipe.accumulate
     if seen.windows < a_step:
         notes.append(

@@ -11,6 +11,7 @@
         best.safetensors           slices at the step with the lowest loss on the select part
         losses.safetensors         losses on the report part and the other domain, when it has ended
         end.json                   why it ended
+      tests.json                   single heads of the repair arm, when every run has ended
 
 It outlives the job's folder: a repair that was cancelled goes on from here when it is asked for again. Every file is
 written whole. No torch here.
@@ -21,7 +22,7 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -32,19 +33,20 @@ from safetensors.numpy import load, save
 
 from headviz.settings import Settings
 from headviz.surgery.meter import Meter, write_whole
-from headviz.types import RepairRequest, RepairRun, RepairStock
+from headviz.types import HeadTest, RepairRequest, RepairRun, RepairStock
 from headviz.types.repairs import Heads
 
 log = logging.getLogger(__name__)
 
 MAPS = ("mass", "entropy", "output_norm", "full_norm")
 LOSSES = ("report_best", "report_last", "other_best", "other_last")
-_STOCK, _RUN, _CURVE, _LOSSES, _END = (
+_STOCK, _RUN, _CURVE, _LOSSES, _END, _TESTS = (
     "stock.safetensors",
     "run.json",
     "curve.jsonl",
     "losses.safetensors",
     "end.json",
+    "tests.json",
 )
 LOCK = "lock"
 LAST, BEST = "last.safetensors", "best.safetensors"
@@ -69,11 +71,13 @@ class SoFar:
     stock:   None until the model before surgery was measured
     runs:    in the plan's order, those without an evaluated step left out; several may be unfinished, as runs go side by side
     running: (arm, seed, pass, last evaluated step) of every unfinished run
+    tests:   single heads of the repair arm; empty until all runs have ended and they were tested, and without that arm
     """
 
     stock: RepairStock | None
     runs: tuple[RepairRun, ...]
     running: tuple[tuple[str, int, int, int], ...]
+    tests: tuple[HeadTest, ...] = ()
 
 
 def folder(settings: Settings, digest: str) -> Path:
@@ -99,7 +103,9 @@ def so_far(settings: Settings, digest: str, request: RepairRequest) -> SoFar:
                 runs.append(found)
                 if not found.ended:
                     running.append((arm, seed, number, int(found.step[-1])))
-    return SoFar(stock=read_stock(place), runs=tuple(runs), running=tuple(running))
+    return SoFar(
+        stock=read_stock(place), runs=tuple(runs), running=tuple(running), tests=read_tests(place) or ()
+    )
 
 
 # --------------------------------------------------------------------------------------------------------- reading
@@ -159,6 +165,17 @@ def read_points(run: Path) -> list[Point]:
     return found
 
 
+def read_tests(place: Path) -> tuple[HeadTest, ...] | None:
+    """The single heads that were tested; None where they were not yet, or where the file cannot be read."""
+    try:
+        return tuple(
+            HeadTest(**{name: math.nan if value is None else value for name, value in row.items()})
+            for row in _json(place / _TESTS)["tests"]
+        )
+    except (TypeError, KeyError, AttributeError):
+        return None
+
+
 def ended(run: Path) -> str:
     """Why a run ended; empty where it has not, or is not there."""
     return (_json(run / _END) or {}).get("ended", "")
@@ -170,6 +187,12 @@ def ended(run: Path) -> str:
 def write_stock(place: Path, stock: RepairStock, meter: Meter) -> None:
     arrays = {field.name: np.asarray(getattr(stock, field.name)) for field in fields(stock)}
     write_whole(place / _STOCK, _packed(arrays), meter)
+
+
+def write_tests(place: Path, tests: Iterable[HeadTest], meter: Meter) -> None:
+    """Keep the single heads; a number that is not defined (p of one document) becomes null."""
+    rows = [_without_nan(test) for test in tests]
+    write_whole(place / _TESTS, json.dumps({"tests": rows}).encode(), meter)
 
 
 def begin_run(run: Path, arm: str, seed: int, number: int, heads: Heads, meter: Meter) -> None:
@@ -196,11 +219,13 @@ def end_run(run: Path, why: str, losses: Mapping[str, np.ndarray], meter: Meter)
 
 
 def _write_points(run: Path, points: list[Point], meter: Meter) -> None:
-    lines = [
-        json.dumps({name: None if value != value else value for name, value in asdict(point).items()})
-        for point in points
-    ]
-    write_whole(run / _CURVE, "".join(f"{line}\n" for line in lines).encode(), meter)
+    lines = [f"{json.dumps(_without_nan(point))}\n" for point in points]
+    write_whole(run / _CURVE, "".join(lines).encode(), meter)
+
+
+def _without_nan(row: Point | HeadTest) -> dict[str, Any]:
+    """Its fields; JSON has no NaN."""
+    return {name: None if value != value else value for name, value in asdict(row).items()}
 
 
 def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:

@@ -28,7 +28,7 @@ from headviz.locks import Lock
 from headviz.models import memory
 from headviz.models.hashes import file_sha256
 from headviz.settings import Settings
-from headviz.surgery import costs, evaluate, progress
+from headviz.surgery import costs, evaluate, outcomes, progress
 from headviz.surgery.arms import heads_of
 from headviz.surgery.chains import begun, finished, run_chain, runs_of, threads
 from headviz.surgery.layouts import has_bias, trained_numbers, treat, whole_numbers
@@ -136,10 +136,15 @@ def _do(work: Work, turns: Turns) -> None:
 
 
 def _tests(work: Work, runs: Sequence[RepairRun]) -> tuple[HeadTest, ...]:
-    """What the report part loses without each treated head, in the repair arm's first seed at its best step."""
+    """What the report part loses without each treated head, in the repair arm's first seed at its best step.
+
+    Kept in the repair's folder: one that is gone on with does not test again.
+    """
     seed, texts = work.request.seeds[0], work.texts
-    mine = [run for run in runs if run.arm == "repair" and run.seed == seed]
-    heads = tuple(sorted({head for run in mine for head in run.heads}))
+    heads = outcomes.treated(runs, "repair", seed)
+    kept = progress.read_tests(work.place)
+    if kept is not None and tuple((test.layer, test.head) for test in kept) == heads:
+        return kept
     files = [read_slices(path) for path in slice_files(work.place, "repair", seed)]
     work.meter.begin("single heads")
     with restored(work.loaded, files):
@@ -147,13 +152,15 @@ def _tests(work: Work, runs: Sequence[RepairRun]) -> tuple[HeadTest, ...]:
     found = paired_means(
         plain_losses, without, texts.report.cluster, weights=(texts.report.lengths - 1).astype(np.float64)
     )
-    return tuple(
+    tests = tuple(
         HeadTest(
             layer=layer, head=head, change=float(found.change[at]), low=float(found.low[at]), high=float(found.high[at]),
             p=float(found.p[at]), p_holm=float(found.p_holm[at]),
         )
         for at, (layer, head) in enumerate(heads)
     )  # fmt: skip
+    progress.write_tests(work.place, tests, work.meter)
+    return tests
 
 
 # ----------------------------------------------------------------------------------------------------- all around it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,18 @@ if TYPE_CHECKING:
     from headviz.analysis.paired import MeanChange
 
 
-def report_tree(request: RepairRequest, report: RepairReport, point: Point = "best") -> dict[str, Any]:
-    """A repair's outcome as JSON types: what `repair --out` writes. Losses in nats a token, intervals [low, high] at 95%."""
+def as_text(tree: dict[str, Any]) -> str:
+    """`report_tree` as a file."""
+    return json.dumps(tree, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def report_tree(
+    request: RepairRequest, report: RepairReport, point: Point = "best", *, job: str = ""
+) -> dict[str, Any]:
+    """A repair's outcome as JSON types: what `repair --out` writes. Losses in nats a token, intervals [low, high] at 95%.
+
+    job: digest of the repair, where it is to be told
+    """
     judged = judge(request, report, point)
     drift = outcomes.drift(report, "repair", point)
     return {
@@ -48,6 +59,7 @@ def report_tree(request: RepairRequest, report: RepairReport, point: Point = "be
         },
         "curves": [_curve_tree(request, run) for run in report.runs],
         "provenance": plain({**asdict(report.provenance), "request": None}),
+        **({"job": job} if job else {}),
     }
 
 

@@ -9,6 +9,7 @@ from PIL import Image
 
 from headviz.analysis.bands import CLASSES, classify, counts
 from headviz.charts import arms, class_steps, classes, film, forest, treated_map
+from headviz.surgery.arms import ARMS
 from headviz.types.repairs import Arm
 from tests.repairs import SICK, H, L, repair_geometry, repair_request, repair_run, repair_stock
 
@@ -217,3 +218,28 @@ def test_a_legend_of_many_arms_has_room_above_the_panels():
     )
     assert high.layout.margin.t >= low.layout.margin.t + 19
     assert high.layout.height - high.layout.margin.t == low.layout.height - low.layout.margin.t
+
+
+@pytest.mark.parametrize("format", ["pdf", "png"])
+def test_the_figure_for_print_carries_its_provenance_and_is_the_same_again(format):
+    from headviz.charts.forest_print import print_forest
+
+    rows = [forest.Row(name="Repair", arm="repair", values=((-0.06, -0.07, -0.05),))]
+    made = print_forest(rows, ["Report"], provenance="model@1", format=format)
+    assert made == print_forest(rows, ["Report"], provenance="model@1", format=format)
+    assert made.startswith({"pdf": b"%PDF", "png": b"\x89PNG"}[format])
+    if format == "png":
+        picture = Image.open(io.BytesIO(made))
+        assert picture.info["Description"] == "model@1"
+        assert picture.size[0] == 650, "3.25 inches at 200 dots"
+
+
+@pytest.mark.parametrize(
+    "name", ["Repair", *(row.title for row in ARMS.values()), "A name that is longer still by far"]
+)
+def test_the_names_of_rows_are_not_cut_off(name):
+    from headviz.charts.forest_print import print_forest
+
+    rows = [forest.Row(name=name, arm="untrained", values=((0.1, 0.05, 0.2), (0.1, 0.05, 0.2)))]
+    picture = Image.open(io.BytesIO(print_forest(rows, ["Report", "Other"], format="png"))).convert("L")
+    assert np.asarray(picture)[:, :4].min() == 255

@@ -50,6 +50,8 @@ MAY_IMPORT = {
     "headviz/data": {"data", "types", "errors", "settings"},
     "headviz/models": {"models", "types", "errors", "settings", "machine"},
     "headviz/analysis": {"analysis", "models", "data", "types", "errors", "settings", "machine"},
+    # what lies beside an exported repair: the one place of surgery that draws, with charts that know its tables
+    "headviz/surgery/enclosures.py": {"surgery", "charts", "data", "types"},
     "headviz/surgery": {
         "surgery",
         "analysis",
@@ -104,6 +106,7 @@ TABLES = {
     "headviz.surgery.arms",
     "headviz.surgery.checks",
     "headviz.surgery.costs",
+    "headviz.surgery.enclosures",
     "headviz.surgery.head_changes",
     "headviz.surgery.healthy",
     "headviz.surgery.kept",

@@ -1,12 +1,15 @@
 """A repaired model as a checkpoint: plain transformers loads it, its weights are the slices, and it is in the list of models."""
 
+import io
 import json
+import re
 import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from transformers import AutoModelForCausalLM
 
 import headviz
@@ -45,8 +48,9 @@ def done(request, tmp_path_factory):
     # as loading gives it, and as the reloaded checkpoint has it
     bench.loaded.model.set_attn_implementation("sdpa" if type(bench.loaded.model)._supports_sdpa else "eager")
     plan = bench.plan(arms=("repair", "no-reinit"), seeds=(0,), steps=8, passes=2, sink=0.1, dead=0.9)
-    run_repair(plan, bench)
-    return bench, plan, digest(plan, METHOD_VERSIONS["repair"])
+    name = digest(plan, METHOD_VERSIONS["repair"])
+    bench.answers[name] = run_repair(plan, bench)
+    return bench, plan, name
 
 
 @pytest.fixture(autouse=True)
@@ -117,6 +121,51 @@ def test_it_is_in_the_list_of_models_with_plan_and_card(done, monkeypatch):
     assert f"{report.loss_after:.4f} of this checkpoint" in card
     assert report.step == plan.steps
     assert report.revision == local.known_revision(folder, bench.settings)
+
+
+def test_report_and_pictures_lie_beside_the_card_and_are_no_part_of_the_model(done):
+    bench, _plan, name = done
+    report = run_repaired(RepairedRequest(repair=name), bench)
+    folder = local.checkpoints(bench.settings) / report.name
+    assert {"report.json", "recovery.gif", "losses.png"} <= {file.name for file in report.files}
+    card = (folder / "README.md").read_text()
+    linked = re.findall(r"\]\(([^)]+)\)", card)
+    assert {"report.json", "recovery.gif", "losses.png", written.PLAN_FILE} == set(linked)
+    assert all((folder / file).is_file() for file in linked)
+    tree = json.loads((folder / "report.json").read_text())
+    assert (tree["job"], tree["frozen_identical"], tree["point"]) == (name, True, "best")
+    tests = bench.answers[name].tests
+    assert len(tree["single_heads"]) == len(tests) == card.split("## Single heads")[1].count("\n| L")
+    film = Image.open(io.BytesIO((folder / "recovery.gif").read_bytes()))
+    last = [run for run in bench.answers[name].runs if run.arm == "repair"][-1]
+    assert film.n_frames == 1 + len(last.step)
+    assert (", pass 2" in film.info["comment"].decode()) == (last.number == 2)
+    for file in ("report.json", "recovery.gif", "losses.png", "README.md"):
+        (folder / file).unlink()
+    assert local.pin(folder, bench.settings) == report.revision
+
+
+def test_without_the_report_the_card_is_of_what_the_repairs_folder_holds(done, monkeypatch):
+    bench, _plan, name = done
+    with_report = run_repaired(RepairedRequest(repair=name), bench)
+    told = (local.checkpoints(bench.settings) / with_report.name / "README.md").read_text()
+    monkeypatch.setattr(bench, "answers", {})
+    report = run_repaired(RepairedRequest(repair=name), bench)
+    assert report.revision == with_report.revision
+    names = {file.name for file in report.files}
+    assert {"recovery.gif", "losses.png"} <= names
+    assert "report.json" not in names
+    card = (local.checkpoints(bench.settings) / report.name / "README.md").read_text()
+    assert card == "\n\n".join(part for part in told.split("\n\n") if "report.json" not in part)
+    assert "## Single heads" in card
+
+
+def test_another_arm_has_its_own_film(done):
+    bench, _plan, name = done
+    report = run_repaired(RepairedRequest(repair=name, arm="no-reinit"), bench)
+    folder = local.checkpoints(bench.settings) / report.name
+    film = Image.open(io.BytesIO((folder / "recovery.gif").read_bytes()))
+    assert film.info["comment"].decode().partition(" · arm ")[2].startswith("no-reinit")
 
 
 def test_best_and_last_and_arms_have_folders_of_their_own(done):

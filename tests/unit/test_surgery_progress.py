@@ -14,7 +14,7 @@ from headviz.surgery import progress
 from headviz.surgery.meter import Meter
 from headviz.surgery.progress import Point
 from headviz.surgery.turns import Chain, Turns, all_steps
-from headviz.types import DataRef, ModelRef, Recipe, RepairRequest, RepairStock, Silent
+from headviz.types import DataRef, HeadTest, ModelRef, Recipe, RepairRequest, RepairStock, Silent
 
 DIGEST = "ab" * 32
 QUIET = Meter(Silent(), 10)
@@ -76,7 +76,7 @@ def place():
 
 def test_nothing_yet(place):
     found = progress.so_far(settings(), DIGEST, REQUEST)
-    assert (found.stock, found.runs, found.running) == (None, (), ())
+    assert (found.stock, found.runs, found.running, found.tests) == (None, (), (), ())
 
 
 def test_what_is_written_is_read(place):
@@ -134,6 +134,28 @@ def test_steps_after_the_checkpoint_are_dropped_and_torn_lines_passed_over(place
     assert progress.read_run(run).best == 10
     (run / "maps-000010.safetensors").write_bytes(b"torn")
     assert progress.read_run(run).step.tolist() == [0, 5]
+
+
+def test_single_heads_come_back_to_the_last_bit_and_what_is_not_defined_is_null(place):
+    known = HeadTest(layer=0, head=1, change=0.1 + 0.2, low=-1 / 3, high=1e-17, p=0.02, p_holm=0.04)
+    alone = replace(known, head=2, low=np.nan, high=np.nan, p=np.nan, p_holm=np.nan)  # one document
+    progress.write_tests(place, (known, alone), QUIET)
+    found = progress.so_far(settings(), DIGEST, REQUEST).tests
+    assert found[0] == known
+    assert repr(found[1]) == repr(replace(alone, low=float("nan"), high=float("nan"), p=float("nan"), p_holm=float("nan")))  # fmt: skip
+    assert b"NaN" not in (place / "tests.json").read_bytes()
+    progress.write_tests(place, (), QUIET)
+    assert progress.read_tests(place) == (), "none to test is another thing than not tested"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"tests": 1}', '{"tests": [1]}', '{"tests": [{"layer": 1}]}']
+)
+def test_a_file_of_single_heads_that_cannot_be_read_is_none(place, text):
+    place.mkdir(parents=True)
+    (place / "tests.json").write_text(text)
+    assert progress.read_tests(place) is None
+    assert progress.so_far(settings(), DIGEST, REQUEST).tests == ()
 
 
 def test_numbers_come_back_to_the_last_bit(place):

@@ -11,6 +11,7 @@ from headviz.errors import BadInput, Cancelled, Failure, NotEnoughMemory
 from headviz.models.attention import probe
 from headviz.surgery import evaluate, progress, repair, runs
 from headviz.surgery.layouts import treat
+from headviz.surgery.meter import Meter
 from headviz.surgery.repair import run_repair
 from headviz.surgery.restore import restored, slice_files
 from headviz.surgery.slicefile import read_slices
@@ -177,12 +178,25 @@ def test_files_of_the_report_are_there(done):
 def test_asked_again_a_finished_repair_is_read_and_not_run(done, monkeypatch):
     bench, request, report = done
     monkeypatch.setattr(runs.Trainer, "train_until", None)
+    monkeypatch.setattr(evaluate, "losses_without", None)
     again = run_repair(request, bench)
     for one, other in zip(report.runs, again.runs):
         assert np.array_equal(one.select, other.select)
         assert np.array_equal(one.mass, other.mass)
         assert np.array_equal(one.report_best, other.report_best)
     assert again.tests == report.tests
+
+
+def test_single_heads_are_kept_and_tested_again_where_they_are_other_heads(done):
+    bench, request, report = done
+    place = place_of(bench, request)
+    assert progress.so_far(bench.settings, place.name, request).tests == report.tests
+    kept = (place / "tests.json").read_bytes()
+    quiet = Meter(Silent(), 1)
+    for wrong in (report.tests[:-1], tuple(replace(one, layer=9) for one in report.tests)):
+        progress.write_tests(place, wrong, quiet)
+        assert run_repair(request, bench).tests == report.tests
+        assert (place / "tests.json").read_bytes() == kept
 
 
 def same(one, other):

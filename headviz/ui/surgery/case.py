@@ -14,7 +14,7 @@ from headviz.jobs.view import JobView
 from headviz.models import catalog
 from headviz.surgery import outcomes
 from headviz.surgery.arms import ARMS, heads_of
-from headviz.types import RepairReport, RepairRequest, RepairRun, RepairStock
+from headviz.types import HeadTest, RepairReport, RepairRequest, RepairRun, RepairStock
 from headviz.types.repairs import Heads
 
 
@@ -22,7 +22,7 @@ from headviz.types.repairs import Heads
 class Case:
     """A repair. report: None while it runs; stock: None before it is measured; runs: as far as they are.
 
-    running: (arm, seed, pass, step) of each run that is not over; job: None where only its result is kept
+    running: (arm, seed, pass, step) of each run that is not over; tests: of single heads, at the end; job: None where only its result is kept
     """
 
     digest: str
@@ -32,6 +32,7 @@ class Case:
     stock: RepairStock | None = None
     runs: tuple[RepairRun, ...] = field(default=())
     running: tuple[tuple[str, int, int, int], ...] = ()
+    tests: tuple[HeadTest, ...] = ()
 
     @property
     def at(self) -> Thresholds:
@@ -79,8 +80,7 @@ class Case:
 
     def touched(self, run: RepairRun) -> Heads:
         """Heads treated in this pass or in one before it."""
-        before = [one for one in self.of(run.arm, run.seed) if one.number <= run.number]
-        return tuple(sorted({head for one in before for head in one.heads}))
+        return outcomes.treated(self.runs, run.arm, run.seed, run.number)
 
     @cached_property
     def stock_classes(self) -> np.ndarray:

@@ -8,6 +8,7 @@ import streamlit as st
 from headviz import ui
 from headviz.charts import film as drawing
 from headviz.charts import fmt
+from headviz.charts.repaired import film_of, run_name
 from headviz.types import RepairRun
 from headviz.ui.surgery import moved, panels, words
 from headviz.ui.surgery.case import Case
@@ -21,16 +22,10 @@ def panel(case: Case) -> None:
             + ("The model before surgery is being measured." if case.stock is None else "")
         )
         return
-    told, before = words.told(case, run)
     figure = drawing.film(
-        case.steps_of(run),
-        run.mass,
-        case.stock.mass,
-        case.touched(run),
+        **film_of(case.request, case, run),
         theme=ui.theme(),
         width=panels.WIDE,
-        told=told,
-        before=before,
         provenance=f"{words.note(case)} · {run_name(run)}",
     )
     ui.chart(
@@ -59,10 +54,6 @@ def caption(case: Case, run: RepairRun) -> str:
     )
 
 
-def run_name(run: RepairRun) -> str:
-    return f"arm {run.arm}, seed {run.seed}" + (f", pass {run.number}" if run.number > 1 else "")
-
-
 def shown_run(case: Case) -> RepairRun | None:
     """The run of the view's arm, seed and pass; the nearest that is there where it is not."""
     runs = [run for run in case.runs if len(run.step)]
@@ -84,15 +75,8 @@ def gif_of(digest: str, seen: tuple[str, int, int, int], _case: Case, _run: Repa
     """The run's film as a GIF; `seen`: arm, seed, pass and how many evaluations."""
     from headviz.charts.film_gif import film_gif  # matplotlib takes a second to import
 
-    told, before = words.told(_case, _run)
     return film_gif(
-        _case.steps_of(_run),
-        _run.mass,
-        _case.stock.mass,
-        _case.touched(_run),
-        provenance=f"{words.note(_case)} · {run_name(_run)}",
-        told=told,
-        before=before,
+        **film_of(_case.request, _case, _run), provenance=f"{words.note(_case)} · {run_name(_run)}"
     )
 
 

@@ -16,6 +16,7 @@ from headviz.surgery import plan
 from headviz.surgery.plan import Measured, Preview
 from headviz.types import RepairRequest, ScoreRequest
 from headviz.ui.surgery import knobs, scheme, work
+from headviz.ui.uploads import upload_problem, uploaded
 
 HEADS_FIRST = "Choose the heads first, above."
 
@@ -47,10 +48,11 @@ def planned(asked: ScoreRequest, measured: Measured, chosen) -> Planned:
     except HeadvizError as error:
         return Planned(None, problem=str(error), **told)
     speed, known = work.speed(request, measured.bands, about)
+    seen = plan.preview(request, about, settings(), speed)
     return Planned(
         request,
-        plan.preview(request, about, settings(), speed),
-        plan.warnings(request, about, settings()),
+        seen,
+        plan.warnings(request, about, settings(), seen),
         measured_speed=known,
         **told,
     )
@@ -185,7 +187,7 @@ def files(made: Planned) -> None:
             on_change=_load,
             help="A plan as headviz writes it. Its model, texts, heads and recipe come into the view.",
         )
-        if problem := st.session_state.get("headviz_plan_problem"):
+        if problem := upload_problem("surgery_plan"):
             st.error(problem)
     if request is not None:
         right.code(work.command(), language="bash", wrap_lines=True)
@@ -193,15 +195,9 @@ def files(made: Planned) -> None:
 
 def _load() -> None:
     """A callback: the uploaded plan into the view, or the sentence of what is wrong with it."""
-    upload = st.session_state.surgery_plan
-    st.session_state.headviz_plan_problem = ""
-    if upload is None:
+    if (found := uploaded("surgery_plan", plan.read_plan)) is None:
         return
-    try:
-        request, rule = plan.read_plan(upload.getvalue())
-    except HeadvizError as error:
-        st.session_state.headviz_plan_problem = str(error)
-        return
+    (request, rule), upload = found
     from headviz.ui.surgery.design import clone
 
     clone(request, f"as in {upload.name[:80]}" + (f", by the rule {rule}" if rule else ""))

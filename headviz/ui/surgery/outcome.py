@@ -10,16 +10,13 @@ import streamlit as st
 
 from headviz import ui
 from headviz.charts import fmt
-from headviz.charts.forest import Row, forest
+from headviz.charts.forest import forest
+from headviz.charts.repaired import ORDER, forest_rows, name_of
 from headviz.surgery import outcomes, verdict
 from headviz.surgery.arms import ARMS
 from headviz.surgery.outcomes import ArmLoss
 from headviz.ui.surgery import panels, words
 from headviz.ui.surgery.case import Case
-
-# The order in which a person asks: take them out, leave them, repair them; then what tells why.
-ORDER = ("removed", "stock", "repair", "no-reinit", "untrained", "healthy")
-NAMES = {"removed": "Remove", "stock": "Leave", "repair": "Repair"}
 
 
 def headline(case: Case) -> str:
@@ -96,35 +93,6 @@ def figure_of(case: Case, found: tuple[ArmLoss, ...]) -> None:
             if case.report
             else "counted at the end."
         )
-    )
-
-
-def forest_rows(found: tuple[ArmLoss, ...]) -> tuple[list[Row], list[str]]:
-    """Rows and titles of panels of the figure remove / leave / repair."""
-    other = any(one.other is not None for one in found)
-    titles = ["Held-out text, report part", *(["Another domain"] if other else [])]
-    return [_row(one, other) for one in sorted(found, key=lambda one: ORDER.index(one.arm))], titles
-
-
-def name_of(arm: str) -> str:
-    return NAMES.get(arm) or ARMS[arm].title
-
-
-def _row(one: ArmLoss, other: bool) -> Row:
-    if one.arm == "stock":
-        return Row(
-            name="Leave",
-            arm="",
-            values=((0.0, 0.0, 0.0),) * (2 if other else 1),
-            note="the model before surgery",
-        )
-    changes = (one.against_stock, *([one.other_against_stock] if other else []))
-    return Row(
-        name=name_of(one.arm),
-        arm=one.arm,
-        values=tuple(None if c is None else (c.change, c.low, c.high) for c in changes),
-        note=f"seeds {', '.join(map(str, one.seeds))}",
-        dots=(tuple(each.change for each in one.each_against_stock), *([()] if other else [])),
     )
 
 

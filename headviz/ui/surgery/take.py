@@ -10,10 +10,11 @@ import math
 import streamlit as st
 
 from headviz import ui
+from headviz.charts.repaired import forest_rows
 from headviz.jobs.kinds import spec
 from headviz.surgery import outcomes
 from headviz.surgery.planfile import write_plan
-from headviz.surgery.report_tree import report_tree
+from headviz.surgery.report_tree import as_text, report_tree
 from headviz.ui.surgery import after, film, words, work
 from headviz.ui.surgery.case import Case
 
@@ -23,12 +24,7 @@ def panel(case: Case) -> None:
     film.save_gif(case, left)
     left.download_button(
         "Report (JSON)",
-        lambda: json.dumps(
-            report_tree(case.request, case.report, ui.value("point")),
-            indent=1,
-            ensure_ascii=False,
-            allow_nan=False,
-        ),
+        lambda: as_text(report_tree(case.request, case.report, ui.value("point"), job=case.digest)),
         file_name=f"headviz-repair-{case.digest[:8]}.json",
         mime="application/json",
         on_click="ignore",
@@ -91,11 +87,10 @@ def _print(case: Case, where) -> None:
 
 
 def _forest_pdf(case: Case) -> bytes:
-    from headviz.charts.forest_print import forest_pdf  # matplotlib takes a second to import
-    from headviz.ui.surgery.outcome import forest_rows
+    from headviz.charts.forest_print import print_forest  # matplotlib takes a second to import
 
     rows, titles = forest_rows(outcomes.arm_losses(case, ui.value("point")))
-    return forest_pdf(rows, titles, provenance=words.note(case))
+    return print_forest(rows, titles, provenance=words.note(case))
 
 
 def curves_csv(case: Case) -> str:

@@ -7,6 +7,7 @@ import streamlit as st
 from headviz import ui
 from headviz.charts import fmt
 from headviz.charts.forest import Row, forest
+from headviz.charts.repaired import ORDER, name_of
 from headviz.surgery import outcomes
 from headviz.surgery.arms import ARMS
 from headviz.types import plain
@@ -153,13 +154,13 @@ def remedies(first: Case, second: Case) -> None:
     found = [
         {one.arm: one for one in outcomes.arm_losses(case, ui.value("point"))} for case in (first, second)
     ]
-    arms = [arm for arm in outcome.ORDER if arm in ARMS and any(arm in some for some in found)]
+    arms = [arm for arm in ORDER if arm in ARMS and any(arm in some for some in found)]
     if not arms:
         panels.waiting("No run of either has ended, so the report part is not judged yet.")
         return
     figure = forest(
         [
-            Row(name=outcome.name_of(arm), arm=arm, values=tuple(_value(some.get(arm)) for some in found))
+            Row(name=name_of(arm), arm=arm, values=tuple(_value(some.get(arm)) for some in found))
             for arm in arms
         ],
         [f"First: {first.digest[:8]}", f"Second: {second.digest[:8]}"],

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from headviz.charts import fmt
-from headviz.data import corpora
+from headviz.surgery import enclosures
 from headviz.surgery.arms import ARMS
-from headviz.types import RepairRequest, RepairRun
+from headviz.types import RepairRequest
 from headviz.ui.surgery.case import Case
 
 ENDINGS = {"steps": "all steps", "patience": "no gain for long", "": "not over"}
@@ -20,19 +20,7 @@ def ending(text: str) -> str:
 
 def note(case: Case) -> str:
     """One line of provenance: model, texts, recipe, seeds, repair."""
-    asked = case.request
-    parts = [
-        f"{asked.model.name}@{asked.model.revision[:7]}",
-        asked.model.dtype,
-        f"{fmt.plural(len(asked.heads), 'head')} treated",
-        f"trained on {corpora.describe(asked.train)}" + (", words shuffled" if asked.shuffled else ""),
-        f"held out {corpora.describe(asked.held_out)}",
-        f"seeds {', '.join(map(str, asked.seeds))}",
-    ]
-    if case.report is not None:
-        made = case.report.provenance
-        parts += [fmt.duration(made.seconds), f"headviz {made.versions.get('headviz', '')}".strip()]
-    return " · ".join([*parts, f"repair {case.digest[:12]}"])
+    return enclosures.note(case.request, case.digest, case.report)
 
 
 def summary(request: RepairRequest) -> str:
@@ -71,14 +59,3 @@ def so_far(case: Case) -> str:
         f"{fmt.number(float(np.min(run.select)), 4)}). A head that has only just been drawn anew looks awake too: the verdict "
         "waits for the other arms."
     )
-
-
-def told(case: Case, run: RepairRun) -> tuple[list[str], str]:
-    """Words beside the film's slider, evaluation by evaluation, and for the model before surgery."""
-    total = len(run.heads)
-    before = _on_first(case.asleep_before(run), total)
-    return [_on_first(int(count), total) for count in case.asleep(run)], before
-
-
-def _on_first(count: int, total: int) -> str:
-    return f"{count:,} of {total:,} treated heads on the first token"

@@ -50,11 +50,20 @@ def case_of(digest: str) -> Case:
         stock=found.stock,
         runs=found.runs,
         running=found.running if is_running(job) else (),
+        tests=found.tests,
     )
 
 
 def _finished(digest: str, request: RepairRequest, job: JobView | None, report: RepairReport) -> Case:
-    return Case(digest=digest, request=request, job=job, report=report, stock=report.stock, runs=report.runs)
+    return Case(
+        digest=digest,
+        request=request,
+        job=job,
+        report=report,
+        stock=report.stock,
+        runs=report.runs,
+        tests=report.tests,
+    )
 
 
 def request_of(report: RepairReport) -> RepairRequest:

@@ -158,8 +158,8 @@ def _losses(so_far: outcomes.Found) -> str:
     return _table(head, rows)
 
 
-def _change(change: Any) -> str:
-    return "" if change is None else f"{change.change:+.4f}{_interval(change.low, change.high, '+.4f')}"
+def _change(change: Any, digits: str = "+.4f") -> str:
+    return "" if change is None else f"{change.change:{digits}}{_interval(change.low, change.high, digits)}"
 
 
 def _interval(low: float, high: float, digits: str) -> str:
@@ -204,7 +204,7 @@ def _single_heads(plan: RepairRequest, so_far: outcomes.Found, tests: Sequence[H
     last = outcomes.passes(so_far.runs, "repair", seed)[-1]
     which = f"seed {seed}{f', pass {last.number}' if last.number > 1 else ''}, step {last.best} (its best)"
     rows = [
-        (head_name(test.layer, test.head), _change(test), "" if math.isnan(test.p_holm) else f"{test.p_holm:.3g}")
+        (head_name(test.layer, test.head), _change(test, "+.5f"), "" if math.isnan(test.p_holm) else f"{test.p_holm:.3g}")
         for test in sorted(tests, key=lambda test: -test.change)[:_ROWS]
     ]  # fmt: skip
     return [

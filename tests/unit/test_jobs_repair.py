@@ -10,16 +10,18 @@ from pathlib import Path
 import psutil
 import pytest
 
+from headviz.codec import pack
 from headviz.jobs import threads as threads_of
 from headviz.jobs.board import Board
 from headviz.jobs.folder import JobFolder
 from headviz.jobs.jobs import Jobs
 from headviz.jobs.kinds import KINDS, job_digest
 from headviz.jobs.lane import reap
+from headviz.jobs.resources import Resources
 from headviz.jobs.threads import set_threads, threads_for
 from headviz.settings import Settings
 from tests.job_kinds import MEND, PLAY, MendRequest, PlayRequest, wait
-from tests.repairs import small_request
+from tests.repairs import repair_report, repair_request, small_request
 
 WORKER = (sys.executable, "-m", "tests.job_worker")
 
@@ -258,3 +260,16 @@ def test_in_this_process_a_repair_has_its_threads_and_the_next_job_those_before(
     seen = [(tmp_path / name).read_text().split()[:2] for name in ("one", "two", "three")]
     assert seen == [["8", "8"], ["3", "3"], ["8", "8"]]
     assert not jobs.lanes["repair"].alive()
+
+
+def test_a_job_finds_what_another_one_came_to(tmp_path):
+    request = repair_request()
+    digest, resources = job_digest(request), Resources(Settings(home=tmp_path), 1)
+    assert resources.answer(digest) is None
+    (tmp_path / "jobs").mkdir()
+    job = JobFolder.create(tmp_path / "jobs", request)
+    assert resources.answer(digest) is None
+    job.write_result(pack(repair_report(request)))
+    for place in ("the job's folder", "the store"):
+        assert resources.answer(digest).trained == 113_000, place
+        assert not job.result_file.exists()

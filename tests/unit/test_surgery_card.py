@@ -62,7 +62,7 @@ def test_single_heads_are_a_table_with_the_largest_change_first():
     assert "seed 0, step 100 (its best)" in part
     rows = [line for line in part.splitlines() if line.startswith("| L")]
     assert len(rows) == len(made.tests) == 28
-    assert rows[0] == "| L01.H09 | +0.0010 [+0.0008, +0.0012] | 0.0009 |"
+    assert rows[0] == "| L01.H09 | +0.00100 [+0.00080, +0.00120] | 0.0009 |"
     assert rows[-1].endswith("| 1 |")
 
 
@@ -92,7 +92,7 @@ def test_one_document_leaves_interval_and_p_of_a_single_head_out():
     made = repair_report()
     nan = float("nan")
     alone = replace(made.tests[0], low=nan, high=nan, p=nan, p_holm=nan)
-    assert "| L01.H09 | +0.0010 |  |" in written(MODEL, replace(made, tests=(alone,)))
+    assert "| L01.H09 | +0.00100 |  |" in written(MODEL, replace(made, tests=(alone,)))
 
 
 def test_report_and_pictures_are_linked_where_they_are():

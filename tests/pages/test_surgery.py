@@ -17,6 +17,7 @@ from headviz.surgery.about import Facts
 from headviz.surgery.head_changes import head_changes
 from headviz.surgery.meter import Meter
 from headviz.surgery.plan import SCHEMES
+from headviz.surgery.planfile import write_plan
 from headviz.types import (
     BandsRequest,
     RepairedCheckpoint,
@@ -725,3 +726,29 @@ def test_editing_begins_with_the_recipe_in_force(measured):
         made.warmup,
     )
     assert plan_of(app).recipe == made
+
+
+def opened(content: bytes) -> AppTest:
+    """Reads an uploaded file as the callback of its field does."""
+    script = f"""
+import types
+import streamlit as st
+from headviz.ui.surgery.launch import _load
+from headviz.ui.uploads import upload_problem
+st.session_state.surgery_plan = types.SimpleNamespace(name="mine.json", getvalue=lambda: {content!r})
+_load()
+st.text(upload_problem("surgery_plan"))
+"""
+    return AppTest.from_string(script).run()
+
+
+def test_a_plan_comes_from_a_file_and_one_that_is_none_gets_a_sentence(home):
+    app = opened(write_plan(repair_request(), rule="bos>0.5").encode())
+    assert not app.exception
+    assert app.session_state.stage == "design"
+    assert app.session_state.treated.startswith("1:9")
+    assert app.session_state.treated_from == "as in mine.json, by the rule bos>0.5"
+    assert app.text[0].value == ""
+    app = opened(b"{")
+    assert not app.exception
+    assert "JSON" in app.text[0].value

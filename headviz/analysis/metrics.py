@@ -28,7 +28,7 @@ METHOD_VERSIONS: dict[str, int] = {
     "map": 1,
     "generate": 1,
     "checkpoint": 1,
-    "repair": 1,
+    "repair": 2,
     "repaired": 1,
 }
 

@@ -1,6 +1,7 @@
 """Ablation: what does switching them off cost? A slider, the measured cost, the curve, random heads beside it."""
 
 import dataclasses
+import time
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ from headviz.ui.ablation.measurements import Measurements, sentence
 from headviz.ui.ablation.plan import is_small, plan_now
 from headviz.ui.within import Within
 
+SENT = 0.05  # seconds until the browser has all that was drawn: what a rerun finds not yet sent is dropped
 # Name in the URL → title, and what draws it from the measurements and the scores that chose.
 PANELS = {
     "curve": ("Curve", curve.panel),
@@ -65,13 +67,9 @@ class Now:
 @st.fragment
 def body() -> None:
     ui.sync_url("ablation")
-    said = st.empty()
-    now = None
-    with suppress(HeadvizError):  # it is raised again where its sentence belongs
-        now = read()
-        tell(said, now)
+    said = st.container()
     controls()
-    work = moving(uuid.uuid4().hex, said, now)
+    work = moving(uuid.uuid4().hex, said)
     if work is None:
         return
     with ui.sentences():
@@ -81,6 +79,41 @@ def body() -> None:
         PANELS[ui.value("look")][1](work, work.table)
         if work.before is not None:
             ui.provenance(ui.measured_text(work.before))
+
+
+@st.fragment
+def moving(run: str, said) -> Measurements | None:
+    """Slider, sentence, map and costs: what is drawn at once, alone, when the slider moves. The page around it follows.
+
+    run: a name for this run of the page, the same when only this fragment runs again; said: the place of the sentence, to
+    which only this writes, or Streamlit would not let it
+    """
+    alone = st.session_state.get("headviz_page_run") == run
+    st.session_state.headviz_page_run = run
+    with ui.sentences():
+        try:
+            work = drawn(said)
+        except HeadvizError:
+            if alone:
+                st.rerun()  # the whole page says it
+            raise
+    if alone:
+        time.sleep(SENT)
+        st.rerun()
+    return work
+
+
+def drawn(said) -> Measurements | None:
+    """Raises a HeadvizError, one sentence."""
+    above, beside = st.columns([5, 4], gap="medium", vertical_alignment="bottom")
+    try:
+        now = read()
+    except HeadvizError:
+        knob(above)
+        raise
+    with said:
+        ui.say(now.sentence)
+    return moved(now, above, beside)
 
 
 def read() -> Now:
@@ -96,38 +129,6 @@ def read() -> Now:
     if plan.by_score and work.static:
         st.session_state.headviz_by_score = (work.off.heads, plan.chosen_on, plan.metric)
     return Now(plan=plan, found=found, work=work)
-
-
-def tell(said, now: Now) -> None:
-    """Into its place, once a run: what is written twice, the browser may get in another order."""
-    with said.container():
-        ui.say(now.sentence)
-
-
-@st.fragment
-def moving(run: str, said, now: Now | None) -> Measurements | None:
-    """Slider, sentence, map and costs: what is drawn at once, alone, when the slider moves. The page around it follows.
-
-    run: a name for this run of the page, the same when only this fragment runs again; said: place of the sentence, which is
-    written already where the whole page runs; now: what the page has read then, None where that raised
-    """
-    alone = st.session_state.get("headviz_page_run") == run
-    st.session_state.headviz_page_run = run
-    try:
-        with ui.sentences():
-            above, beside = st.columns([5, 4], gap="medium", vertical_alignment="bottom")
-            if alone or now is None:
-                try:
-                    now = read()
-                except HeadvizError:
-                    knob(above)
-                    raise
-            if alone:
-                tell(said, now)
-            return moved(now, above, beside)
-    finally:
-        if alone:
-            st.rerun()
 
 
 def knob(where) -> None:
@@ -162,13 +163,20 @@ def moved(now: Now, above, beside) -> Measurements | None:
         auto.line(work, now.found)
     progress = st.container()
     left, right = st.columns([5, 4], gap="medium")
+    with right:
+        numbers, place = st.container(), st.container()
+
+    def strip() -> None:
+        with place:
+            order.strip(work)
+
+    new = work.cost("zero") is None
+    if new:  # it is what tells of a position that is not measured yet
+        strip()
     with left:
         draw_map(work, work.table)
-    with right:
-        numbers = st.container()
-        order.strip(
-            work
-        )  # before the numbers above it: it tells of a new position before anything is measured
+    if not new:
+        strip()
     with numbers:
         costs(work)
     with progress:  # at the end: runs that begin take the processor from what is drawn

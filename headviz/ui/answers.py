@@ -108,7 +108,7 @@ def gather(requests: Sequence[Request], *, start: bool, group: str = "") -> dict
     return there
 
 
-@st.fragment(run_every=0.5)
+@st.fragment(run_every=0.3)
 def working_on(digests: tuple[str, ...], group: str = "") -> None:
     """One line for several jobs: how many are left, what the running one does. The page reruns as answers come in.
 

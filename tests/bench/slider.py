@@ -43,12 +43,15 @@ body()
 """
 TITLE = "Number(document.querySelector('.st-key-map .js-plotly-plot')?._fullLayout?.title?.text)"
 
-# After the next release of the mouse: milliseconds until each of `shows` is true, and painted.
+# After the next release of the mouse: milliseconds until each of `shows` is true, and painted: a message that is posted while a
+# frame is made arrives when it is.
 WAIT = """(...shows) => new Promise(resolve => {
     addEventListener('pointerup', () => {
         const begun = performance.now()
         const shown = show => new Promise(painted => {
-            const look = () => requestAnimationFrame(show() ? () => painted(performance.now() - begun) : look)
+            const after = new MessageChannel()
+            after.port1.onmessage = () => painted(performance.now() - begun)
+            const look = () => requestAnimationFrame(() => show() ? after.port2.postMessage(0) : look())
             look()
         })
         resolve(Promise.all(shows.map(shown)))

@@ -70,6 +70,28 @@ def test_a_slider_that_moves_while_the_page_still_follows_ends_where_it_was_let_
     assert not problems
 
 
+def test_a_released_slider_draws_the_map_before_the_page_around_it_follows(page):
+    maps = []
+
+    def received(frame):
+        maps.extend([len(frame)] if len(frame) > 20_000 else [])  # nothing but the large map is so long
+
+    page.on("websocket", lambda socket: socket.on("framereceived", received))
+    page.goto(f"/ablation?{SHORT}&off=10.0")
+    measured(page, "27 of 270 (10.0%) heads are off.")
+    slider = page.locator(".st-key-off input[type=range]")
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    measured(page, "28 of 270 (10.4%) heads are off.")
+    page.wait_for_timeout(5_000)  # all that still follows
+    maps.clear()
+    slider.focus()
+    page.keyboard.press("ArrowLeft")
+    measured(page, "27 of 270 (10.0%) heads are off.")
+    page.wait_for_timeout(3_000)
+    assert len(maps) == 2, "once by the slider's own run, once by the page's"
+
+
 def test_heads_by_hand_stay_after_a_reload(page):
     page.goto(f"/ablation?{SHORT}&pick=hand&picked=3:0")
     measured(page, "1 of 270 (0.370%) heads are off, chosen by hand.")

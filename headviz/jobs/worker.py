@@ -31,7 +31,7 @@ from headviz.settings import Settings, settings
 
 log = logging.getLogger(__name__)
 
-POLL = 0.1  # seconds between two looks for a job
+POLL = 0.05  # seconds between two looks for a job
 # Niceness: the dashboard goes first, so that pages answer at once while all cores compute; then what somebody waits for.
 POLITE = {"live": 5, "repair": 10}
 

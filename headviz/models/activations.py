@@ -8,12 +8,14 @@ after each of its operations, and in float64 its constants of eight digits show.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 
 import torch
 from torch import Tensor, nn
+
+from headviz.models.forwards import forwards
 
 _tanh_gelu = partial(nn.functional.gelu, approximate="tanh")
 # class in transformers → the same function in one operation
@@ -23,19 +25,13 @@ FUSED: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-@contextmanager
-def fused_activations(model: nn.Module) -> Iterator[None]:
+def fused_activations(model: nn.Module) -> AbstractContextManager[None]:
     """Activations of FUSED in a float32 model are computed in one operation inside the block; modules stay where they are."""
     float32 = model.get_input_embeddings().weight.dtype == torch.float32
-    found = [module for module in model.modules() if float32 and type(module).__name__ in FUSED]
-    before = [module.__dict__.get("forward") for module in found]
-    try:
-        for module in found:
-            module.forward = FUSED[type(module).__name__]
-        yield
-    finally:
-        for module, forward in zip(found, before, strict=True):
-            if forward is None:
-                module.__dict__.pop("forward", None)
-            else:
-                module.forward = forward
+    return forwards(
+        {
+            module: FUSED[name]
+            for module in model.modules()
+            if float32 and (name := type(module).__name__) in FUSED
+        }
+    )

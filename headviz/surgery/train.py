@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -25,6 +25,7 @@ from headviz.analysis.scoring import batch_of
 from headviz.data.inputs import Inputs
 from headviz.models.activations import fused_activations
 from headviz.models.attention import Probe, probe
+from headviz.models.forwards import forwards
 from headviz.models.head import logits
 from headviz.surgery.meter import Meter
 from headviz.surgery.slices import Slices
@@ -186,18 +187,7 @@ def _rows_at_once(model: nn.Module) -> int:
     return max(_FEWEST, _LOGITS // model.get_output_embeddings().weight.shape[0])
 
 
-@contextmanager
-def _recomputed(loaded: Any, first: int, wanted: bool) -> Iterator[None]:
+def _recomputed(loaded: Any, first: int, wanted: bool) -> AbstractContextManager[None]:
     """Inside the block, layers from `first` on keep only what goes into them, and compute the rest again on the way back."""
     layers = list(loaded.model.get_submodule(loaded.family.layers))[first:] if wanted else []
-    before = [layer.__dict__.get("forward") for layer in layers]
-    try:
-        for layer in layers:
-            layer.forward = partial(checkpoint, layer.forward, use_reentrant=False)
-        yield
-    finally:
-        for layer, forward in zip(layers, before, strict=True):
-            if forward is None:
-                layer.__dict__.pop("forward", None)
-            else:
-                layer.forward = forward
+    return forwards({layer: partial(checkpoint, layer.forward, use_reentrant=False) for layer in layers})

@@ -317,7 +317,7 @@ def test_a_repair_whose_loss_is_not_finite_fails_at_once_and_names_the_step(tmp_
     with pytest.raises(Failure, match=r"not finite at step 7.*step 4.*arm repair, seed 0"):
         run_repair(request, bench)
     monkeypatch.undo()
-    seen = progress.so_far(bench.settings, digest(request, 1), request)
+    seen = progress.so_far(bench.settings, digest(request, METHOD_VERSIONS["repair"]), request)
     assert [run.ended[:8] for run in seen.runs] == ["The loss"]
     assert seen.running == ()
     with pytest.raises(Failure, match="not finite at step 7"):

@@ -149,12 +149,12 @@ class Trainer:
                 meter.check()
                 rows = slice(start, min(start + some, n - 1))
                 part = hidden[row, rows].detach().requires_grad_()
-                targets = ids[row, rows.start + 1 : rows.stop + 1]
-                scores = logits(self.loaded.model, part)  # (rows, V)
+                scores = logits(self.loaded.model, part)  # (rows, V), on the device of the LM head
+                targets = ids[row, rows.start + 1 : rows.stop + 1].to(scores.device)
                 loss = nn.functional.cross_entropy(scores, targets, reduction="sum") / predicted
                 loss.backward()
                 way_back[row, rows] = part.grad
-                total += loss.detach().double()
+                total += loss.detach().double().to(total.device)
         hidden.backward(way_back)
         return float(total)
 

@@ -66,9 +66,13 @@ def plays(page) -> None:
 
 
 def goes_on(browser, server, url: str, before: str) -> None:
-    """Another browser sees the same repair, and makes its result a model."""
+    """Another browser sees the same repair, also from a dashboard that was started again, and makes its result a model."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, base_url=server.url)
     other = context.new_page()
+    other.goto(url)
+    expect(other.locator(SAID)).to_have_text(before, timeout=LONG)
+    server.stop()
+    server.start()
     other.goto(url)
     expect(other.locator(SAID)).to_have_text(before, timeout=LONG)
     other.get_by_role("radio", name="Continue").click()

@@ -1,7 +1,9 @@
 """Every test has a HEADVIZ_HOME of its own and no network: a name look-up or a connection beyond this machine fails."""
 
 import os
+import signal
 import socket
+import sys
 
 import pytest
 
@@ -23,7 +25,17 @@ def home(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("HEADVIZ_HOME", str(folder))
     settings.cache_clear()
     yield folder
+    end_workers()
     settings.cache_clear()
+
+
+def end_workers() -> None:
+    """End what the test's jobs started: a worker outlives whoever asked, and would compute beside all tests that follow."""
+    if (lane := sys.modules.get("headviz.jobs.lane")) is None:
+        return  # nobody started any
+    for worker in lane._children:
+        lane.send(worker.pid, signal.SIGKILL, group=True)
+    lane.reap(10)
 
 
 @pytest.fixture(autouse=True)

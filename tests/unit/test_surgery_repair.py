@@ -9,7 +9,7 @@ import torch
 from headviz.analysis.metrics import METHOD_VERSIONS
 from headviz.errors import BadInput, Cancelled, Failure, NotEnoughMemory
 from headviz.models.attention import probe
-from headviz.surgery import evaluate, progress, repair, runs
+from headviz.surgery import chains, evaluate, progress, repair, runs
 from headviz.surgery.layouts import treat
 from headviz.surgery.meter import Meter
 from headviz.surgery.repair import run_repair
@@ -17,10 +17,12 @@ from headviz.surgery.restore import restored, slice_files
 from headviz.surgery.slicefile import read_slices
 from headviz.surgery.slices import frozen_hash, sliced, written
 from headviz.surgery.texts import read_texts
+from headviz.surgery.turns import chains_of
 from headviz.types import Recipe, Silent, digest
 from tests.checkpoints import Recorder
-from tests.tiny_repair import HEADS, Bench, documents
+from tests.tiny_repair import HEADS, Bench, change_frozen, documents
 
+NO_HASH = "No hash shows that frozen numbers stayed as they were"
 ALL = ("repair", "untrained", "no-reinit", "healthy", "removed")
 
 
@@ -63,9 +65,71 @@ def test_the_frozen_model_is_the_same_to_the_last_bit(done):
     bench, _, report = done
     assert report.frozen_identical
     assert report.frozen_before == bench.before == frozen_hash(bench.loaded.model)
+    assert not any(note.startswith(NO_HASH) for note in report.provenance.notes)
     assert dict(bench.loaded.model.named_modules()) == bench.modules
     assert report.trained == 3 * (24 * 33 + 8 * 32)
     assert report.whole == 2 * (96 * 33 + 32 * 32)
+
+
+def test_a_frozen_number_that_changed_in_an_earlier_attempt_is_in_the_report(tmp_path, monkeypatch):
+    broken, fine = Bench(tmp_path), Bench(tmp_path)
+    request = fine.plan(arms=("untrained", "no-reinit"), seeds=(0,))
+    before, real = frozen_hash(fine.loaded.model), chains.run_pass
+
+    def changing(work, slices, which):
+        if which.arm == "no-reinit":
+            raise Cancelled("stopped")
+        found = real(work, slices, which)
+        change_frozen(work.loaded.model)
+        return found
+
+    monkeypatch.setattr(chains, "run_pass", changing)
+    with pytest.raises(Cancelled):
+        run_repair(request, broken)
+    monkeypatch.undo()
+    report = run_repair(request, fine)
+    assert report.frozen_before == frozen_hash(fine.loaded.model) == before
+    assert report.frozen_after == frozen_hash(broken.loaded.model) != before
+    assert not report.frozen_identical
+    place = place_of(fine, request)
+    assert progress.read_frozen(place, "untrained", 0) == report.frozen_after, "who ran it is heard"
+    assert progress.read_frozen(place, "no-reinit", 0) == before
+
+
+def test_every_chain_keeps_the_hash_of_what_was_frozen(tmp_path):
+    bench = Bench(tmp_path)
+    request = bench.plan(passes=2, arms=("repair", "untrained"), seeds=(0,), sink=0.2, dead=0.9)
+    before = run_repair(request, bench).frozen_before
+    place = place_of(bench, request)
+    files = {path.parent.name: path for path in place.rglob("frozen.json")}
+    assert set(files) == {"repair-0-1", "untrained-0-1"}
+    kept = {path.read_bytes() for path in files.values()}
+    assert kept == {b'{"sha256": "%s"}' % before.encode()}
+    files["untrained-0-1"].unlink()
+    report = run_repair(request, bench)
+    assert report.frozen_identical
+    assert report.provenance.notes[-1].startswith(NO_HASH)
+    assert "process that ended untrained, seed 0:" in report.provenance.notes[-1]
+    assert not files["untrained-0-1"].exists(), "who did nothing of it does not vouch for it"
+
+
+def test_a_repair_that_is_stopped_while_the_hash_is_taken_is_finished_without_it(tmp_path, monkeypatch):
+    bench = Bench(tmp_path)
+    request = bench.plan(arms=("untrained", "no-reinit"), seeds=(0,))
+
+    def stopped(*_):
+        raise Cancelled("stopped")
+
+    monkeypatch.setattr(chains, "frozen_hash", stopped)
+    with pytest.raises(Cancelled):
+        run_repair(request, bench)
+    monkeypatch.undo()
+    place = place_of(bench, request)
+    assert [chains.finished(place, request, chain) for chain in chains_of(request)] == [True, False]
+    report = run_repair(request, bench)
+    assert {run.ended for run in report.runs} == {"steps"}
+    assert report.frozen_identical
+    assert "process that ended untrained, seed 0:" in report.provenance.notes[-1], "of no-reinit there is one"
 
 
 def test_the_removed_arm_has_the_untrained_arms_losses(done):

@@ -15,6 +15,7 @@ from headviz.errors import Cancelled, Failure
 from headviz.surgery import repair, side
 from headviz.surgery.repair import run_repair
 from headviz.surgery.runs import Trainer
+from headviz.surgery.slices import frozen_hash
 from tests.checkpoints import Recorder
 from tests.kill_repairs import differences, wait_for_helper
 from tests.tiny_repair import Bench
@@ -119,6 +120,16 @@ def test_a_control_that_is_not_finite_beside_ends_that_run_alone(tmp_path, monke
     bench = Bench(tmp_path, at_once=2)
     report = run_repair(bench.plan(arms=("repair", "no-reinit"), seeds=(0,)), bench)
     assert [run.ended.split(" at ")[0] for run in report.runs] == ["steps", "The loss was not finite"]
+
+
+def test_a_frozen_number_that_changes_in_another_process_is_in_the_report(tmp_path, monkeypatch, slow):
+    helper(monkeypatch, wrong="changes")
+    bench = Bench(tmp_path, at_once=2)
+    report = run_repair(bench.plan(arms=("repair", "no-reinit"), seeds=(0,)), bench)
+    assert {run.ended for run in report.runs} == {"steps"}
+    assert report.frozen_before == frozen_hash(bench.loaded.model), "here nothing changed"
+    assert not report.frozen_identical
+    assert report.frozen_after in (path.read_text()[12:-2] for path in tmp_path.rglob("frozen.json"))
 
 
 def test_a_cancel_ends_every_process(tmp_path, monkeypatch, slow):

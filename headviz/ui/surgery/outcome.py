@@ -153,14 +153,15 @@ def table(found: list[dict[str, Any]]) -> str:
 
 
 def frozen(case: Case) -> None:
-    """What was not trained is the same to the last bit, by hash."""
+    """Whether what was not trained is the same to the last bit, by hash; and what else the report notes."""
     if case.report is None:
         return
     report = case.report
     if report.frozen_identical:
         st.caption(
-            f"The frozen model is bit-identical before and after (sha256 {report.frozen_before[:12]}…). Trained numbers: "
-            f"{report.trained:,}; the matrices they are part of hold {report.whole:,}."
+            f"The frozen model is bit-identical before and after (sha256 {report.frozen_before[:12]}…), in every process that ended "
+            f"an arm with a seed and kept its hash. Trained numbers: {report.trained:,}; the matrices they are part of hold "
+            f"{report.whole:,}."
         )
     else:
         st.error(
@@ -168,3 +169,5 @@ def frozen(case: Case) -> None:
             "repair.",
             icon=":material/error:",
         )
+    for note in report.provenance.notes:
+        st.caption(f"{note[:1].upper()}{note[1:].rstrip('.')}.")

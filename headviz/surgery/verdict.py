@@ -26,7 +26,8 @@ Word = Literal[
 ]
 WORDS: dict[Word, str] = {
     "repaired": "The loss on text that nobody trained or chose on is lower than before surgery, and lower than after the same "
-    "training without new weights: over all seeds together, and in at least three seeds each by itself.",
+    "training without new weights: over all seeds together, and in at least three seeds each by itself. And at least half of the "
+    "treated heads are off the first token.",
     "awake, no gain from reinitialising": "At least half of the treated heads are off the first token, but a gain from new weights "
     "is not shown: for that, the loss must be lower than after the same training without them over all seeds together, and in at "
     "least three seeds each by itself.",
@@ -70,14 +71,17 @@ def judge(request: RepairRequest, found: Found, point: Point = "best") -> Verdic
     cannot be judged   there is no repair arm or no `no-reinit` arm in the plan; or fewer than 3 seeds of both have ended; or
                        the documents are too few for an interval; or the frozen part of the model changed
     worse              *a* is above 0, clear of it
-    repaired           *a* and *b* are both below 0, clear of it, and there are 3 seeds or more in each of which both are
+    repaired           *a* and *b* are both below 0, clear of it, there are 3 seeds or more in each of which both are, and at
+                       least half of the treated heads are off the first token
     awake, no gain from reinitialising
                        at least half of the treated heads are off the first token, and *b* is not below 0, clear of it, or it
                        is so by itself in fewer than 3 seeds
-    no change shown    everything else: the heads still look at the first token, or their loss is lower than without
-                       reinitialising but not lower than stock, over the seeds or in 3 of them
+    no change shown    everything else: more than half of the heads still look at the first token, whatever was gained, or
+                       their loss is lower than without reinitialising but not lower than stock, over the seeds or in 3 of
+                       them
 
-    (1), (3) and (4) stand beside the word as sentences. A worse other domain does not change the word, and is said.
+    Of (1), the word asks only for that half. (1), (3) and (4) stand beside it as sentences. A worse other domain does not
+    change the word, and is said.
     """
     rows = {row.arm: row for row in outcomes.arm_losses(found, point)}
     awake = awake_of(request, found, point)
@@ -115,12 +119,17 @@ def _word(
         return "worse", f"The report loss changed by {said.of_change(a)} against stock: higher, clear of 0."
     lower, plain = said.lower(loss.each_against_stock), said.lower(loss.each_against_no_reinit)
     many = len(loss.each_against_no_reinit)
-    if a.high < 0 and b.high < 0 and len(lower & plain) >= SEEDS:
-        return "repaired", (
-            f"The report loss changed by {against}: lower than both, clear of 0, over the seeds together and by itself in "
-            f"{len(lower & plain)} of {many} seeds."
-        )
     seen = f"{said.count(awake.after)} of {awake.treated} treated heads are off the first token; the report loss changed by {against}"
+    if a.high < 0 and b.high < 0 and len(lower & plain) >= SEEDS:
+        both = (
+            f"lower than both, clear of 0, over the seeds together and by itself in {len(lower & plain)} of {many} "
+            "seeds"
+        )
+        if awake.awake:
+            return "repaired", f"The report loss changed by {against}: {both}."
+        return "no change shown", (
+            f"{seen}: {both}. But fewer than half of the heads look away from the first token, so they were not repaired."
+        )
     if awake.awake and not (b.high < 0 and len(plain) >= SEEDS):
         short = "" if b.high < 0 else "the second is not below 0, clear of it; "
         return "awake, no gain from reinitialising", (

@@ -146,6 +146,20 @@ def test_heads_that_still_look_at_the_first_token_are_not_awake():
     assert found.sentences[0].startswith("0 of 3 treated heads")
 
 
+def test_a_gain_of_heads_that_still_look_at_the_first_token_is_no_repair():
+    shifts = {"repair": -0.05, "no-reinit": -0.02}
+    asleep, half = (
+        np.stack([masses(0.1, THREE[:awake]) + masses(0.8, THREE[awake:], 0.0)] * 3) for awake in (1, 2)
+    )
+    found = judge(small_request(), report(shifts, mass=asleep))
+    assert found.word == "no change shown"
+    assert found.reason.startswith("1 of 3 treated heads are off the first token")
+    assert found.reason.endswith(
+        "fewer than half of the heads look away from the first token, so they were not repaired."
+    )
+    assert judge(small_request(), report(shifts, mass=half)).word == "repaired"
+
+
 @pytest.mark.parametrize(
     ("seeds", "ended", "says"),
     [

@@ -34,7 +34,8 @@ def criteria(case: Case) -> None:
         f"**{judged.word[:1].upper()}{judged.word[1:]}**"
         + (f": {verdict.WORDS[judged.word]}" if judged.word != "cannot be judged" else f": {judged.reason}"),
         help="From four things only. “Repaired” needs a lower loss on the report part than stock and than the same training without "
-        "new weights, both intervals over documents clear of 0: over all seeds together, and in at least three seeds each by itself.",
+        "new weights, both intervals over documents clear of 0: over all seeds together, and in at least three seeds each by itself; "
+        "and at least half of the treated heads off the first token.",
     )
     st.markdown(
         "\n".join(f"{number}. {sentence}" for number, sentence in enumerate(map(minus, judged.sentences), 1))

@@ -20,11 +20,11 @@ NOISE = 0.05  # a single head counts where its Holm-corrected p is below
 def of_awake(request: RepairRequest, awake: Awake | None) -> str:
     if awake is None:
         return "How many treated heads look away from the first token is known once the repair arm has ended."
-    beside = (
-        f"random heads in their place, without training: {count(awake.untrained)}"
-        if awake.untrained is not None
-        else "how many random heads without training would be is not known, for the plan has no such arm"
-    )
+    if awake.untrained is not None:
+        beside = f"random heads in their place, without training: {count(awake.untrained)}"
+    else:
+        why = "that arm has not ended yet" if "untrained" in request.arms else "the plan has no such arm"
+        beside = f"how many random heads without training would be is not known, for {why}"
     plain = f"; old weights, trained alike: {count(awake.plain)}" if awake.plain is not None else ""
     return (
         f"{count(awake.after)} of {awake.treated} treated heads have at most {request.sink:g} of their attention on the first "
@@ -32,7 +32,7 @@ def of_awake(request: RepairRequest, awake: Awake | None) -> str:
     )
 
 
-def of_loss(loss: ArmLoss | None) -> str:
+def of_loss(request: RepairRequest, loss: ArmLoss | None) -> str:
     if loss is None:
         return "The loss on the report part is known once the repair arm has ended."
     said = (
@@ -41,9 +41,8 @@ def of_loss(loss: ArmLoss | None) -> str:
     )
     over = "Intervals are over documents, after averaging over the seeds."
     if loss.against_no_reinit is None:
-        return (
-            f"{said}; against the same training without new weights there is nothing to compare with. {over}"
-        )
+        why = "that arm has not ended yet" if "no-reinit" in request.arms else "the plan has no such arm"
+        return f"{said}; against the same training without new weights it is not known, for {why}. {over}"
     return (
         f"{said}, {of_change(loss.against_no_reinit)} against the same training without new weights. {over}"
     )

@@ -94,7 +94,7 @@ def judge(request: RepairRequest, found: Found, point: Point = "best") -> Verdic
         reason=reason,
         sentences=(
             said.of_awake(request, awake),
-            said.of_loss(loss),
+            said.of_loss(request, loss),
             said.of_other(request, loss),
             said.of_tests(tests, telling),
         ),

@@ -222,6 +222,19 @@ def test_the_four_sentences():
     assert "no text of another domain" in judge(small_request(), report_of(runs)).sentences[2]
 
 
+def test_an_arm_that_has_not_ended_is_not_said_to_be_missing():
+    runs = [run(arm, seed) for arm in ("repair", "no-reinit") for seed in range(3)]
+    first = judge(small_request(), SimpleNamespace(stock=stock(), runs=runs)).sentences[0]
+    assert "is not known, for that arm has not ended yet; old weights" in first
+    alone = SimpleNamespace(stock=stock(), runs=[run("repair", 0)])
+    second = judge(small_request(), alone).sentences[1]
+    assert "without new weights it is not known, for that arm has not ended yet." in second
+    second = judge(small_request(arms=("repair", "untrained")), alone).sentences[1]
+    assert "without new weights it is not known, for the plan has no such arm." in second
+    first = judge(small_request(arms=("repair", "no-reinit")), report_of(runs)).sentences[0]
+    assert "is not known, for the plan has no such arm; old weights" in first
+
+
 def test_a_head_whose_removal_helps_does_not_count():
     helps = HeadTest(layer=1, head=2, change=-0.02, low=-0.03, high=-0.01, p=0.001, p_holm=0.003)
     made = replace(report({"repair": -0.05, "no-reinit": -0.02}), tests=(helps,))

@@ -10,7 +10,7 @@ import streamlit as st
 from headviz import ui
 from headviz.charts import fmt
 from headviz.surgery import outcomes
-from headviz.types import RepairRun, head_name
+from headviz.types import RepairRequest, RepairRun, head_name
 from headviz.ui.surgery import panels
 from headviz.ui.surgery.case import Case
 
@@ -78,7 +78,7 @@ def by_head(case: Case) -> None:
         if "repair" in case.request.arms:
             panels.waiting("Untouched heads one by one: when the arm “Repair” has ended with a seed.")
         return
-    st.markdown(count_words(found, point))
+    st.markdown(count_words(case.request, found, point))
     st.dataframe(head_rows(found), hide_index=True, height=320, column_config=_columns())
     st.caption(
         "All untouched heads, those that moved furthest beyond their floor first. Moved: |change of the attention on the first token| "
@@ -94,14 +94,16 @@ def beyond(moved: np.ndarray, floor: np.ndarray) -> np.ndarray:
     return known & (np.nan_to_num(moved) > np.nan_to_num(floor))
 
 
-def count_words(found: outcomes.Drift, point: str) -> str:
+def count_words(request: RepairRequest, found: outcomes.Drift, point: str) -> str:
     """How many untouched heads moved beyond their floor, in the repair and in the arm that only trained."""
 
     def count(moved: np.ndarray) -> str:
         return fmt.count(int(beyond(moved, found.floor).sum()), int((~np.isnan(moved)).sum()))
 
     said = f"**{count(found.moved)} untouched heads moved beyond the floor**"
-    if found.no_reinit is None:
+    if found.no_reinit is None and "no-reinit" in request.arms:
+        beside = "; the arm “Training, old weights”, to compare with, has not ended yet"
+    elif found.no_reinit is None:
         beside = "; there is no arm “Training, old weights” to compare with"
     else:
         beside = f"; with the same training from old weights {count(found.no_reinit)}"

@@ -113,6 +113,13 @@ def _checkpoint(plan: RepairRequest, found: dict[str, Any]) -> str:
     )
 
 
+def _all_ended(plan: RepairRequest, so_far: outcomes.Found) -> bool:
+    """Whether no run can change the verdict any more."""
+    return all(run.ended for run in so_far.runs) and all(
+        seed in outcomes.finished(so_far.runs, arm) for arm in plan.arms for seed in plan.seeds
+    )
+
+
 def _outcome(
     plan: RepairRequest, files: Sequence[SliceFile], so_far: outcomes.Found, enclosed: Collection[str]
 ) -> list[str]:
@@ -120,11 +127,12 @@ def _outcome(
     if so_far.stock is None or not so_far.runs:
         return []
     judged = verdict.judge(plan, so_far)
+    early = "" if _all_ended(plan, so_far) else "So far: "
     passes = outcomes.passes(so_far.runs, files[0].arm, files[0].seed)
     sentences = judged.sentences if judged.tests else judged.sentences[:3]  # the fourth is about the tests
     return [
         "## Verdict on the repair",
-        f"**{judged.word}.** {judged.reason}",
+        f"**{early}{judged.word}.** {judged.reason}",
         "\n".join(f"- {one}" for one in (*sentences, *judged.notes)),
         *(_REPORT if enclosures.REPORT in enclosed else ()),
         "## Held-out loss of every arm",

@@ -434,6 +434,30 @@ def test_no_gain_from_reinitialising_is_said_as_such(home, no_worker):
     assert "**Awake, no gain from reinitialising.**" in said(in_app(stage="watch", operation=digest))
 
 
+def test_a_word_that_may_still_change_is_said_so(home, no_worker):
+    request = asked()
+    ended = [run for run in repair_report(request).runs if run.arm in ("repair", "no-reinit")]
+    found = said(in_app(stage="watch", operation=begun(request, ended)))
+    assert found.count("**So far: repaired") == 2, "in the sentence and in the panel"
+    assert "**Repaired" not in found
+    assert "is not known, for that arm has not ended yet" in found
+    digest, _ = finished(request)
+    found = said(in_app(stage="watch", operation=digest))
+    assert found.count("**Repaired") == 2
+    assert "So far" not in found
+
+
+def test_untouched_heads_are_not_compared_with_an_arm_that_has_not_ended(home, no_worker):
+    request = asked()
+    digest = begun(request, [run for run in repair_report(request).runs if run.arm == "repair"])
+    found = said(in_app(stage="watch", operation=digest, recovery="elsewhere"))
+    assert "the arm “Training, old weights”, to compare with, has not ended yet" in found
+    without = asked(arms=("repair", "untrained"))
+    digest = begun(without, [run for run in repair_report(without).runs if run.arm == "repair"])
+    found = said(in_app(stage="watch", operation=digest, recovery="elsewhere"))
+    assert "there is no arm “Training, old weights” to compare with" in found
+
+
 def test_a_changed_frozen_model_is_said_aloud(home, no_worker):
     digest, report = finished(asked())
     noted = dataclasses.replace(report.provenance, notes=("no hash shows it of one of them",))

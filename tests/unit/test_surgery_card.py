@@ -75,6 +75,17 @@ def test_of_many_single_heads_the_first_forty_and_how_many_more():
     assert part.strip().endswith("and 5 more.")
 
 
+def test_a_verdict_before_every_run_has_ended_is_not_the_last_word():
+    made = repair_report()
+    assert "So far" not in written(MODEL, made)
+    going = [run for run in made.runs if run.arm == "untrained"][-1]
+    without = [run for run in made.runs if run is not going]
+    second = replace(going, number=2, ended="", report_best=np.zeros(0))
+    for runs in (without, [*made.runs, second]):
+        told = written(MODEL, SimpleNamespace(stock=made.stock, runs=tuple(runs)))
+        assert "**So far: " in told.split("## Verdict on the repair")[1].split("\n\n")[1]
+
+
 def test_without_tests_the_card_says_nothing_of_them():
     told = written(MODEL, replace(repair_report(), tests=()))
     assert "## Verdict on the repair" in told

@@ -24,14 +24,21 @@ def headline(case: Case) -> str:
     judged = verdict.judge(case.request, case.report or case, ui.value("point"))
     if judged.word == "cannot be judged" and case.report is None:
         return words.so_far(case)
-    return f"**{judged.word[:1].upper()}{judged.word[1:]}.** {minus(judged.reason)}"
+    return f"**{_word(case, judged)}.** {minus(judged.reason)}"
+
+
+def _word(case: Case, judged: verdict.Verdict) -> str:
+    """The verdict's word, which is not the last one while the repair goes on."""
+    if case.report is None:
+        return f"So far: {judged.word}"
+    return f"{judged.word[:1].upper()}{judged.word[1:]}"
 
 
 def criteria(case: Case) -> None:
     """The four things that the verdict follows from, in words."""
     judged = verdict.judge(case.request, case.report or case, ui.value("point"))
     st.markdown(
-        f"**{judged.word[:1].upper()}{judged.word[1:]}**"
+        f"**{_word(case, judged)}**"
         + (f": {verdict.WORDS[judged.word]}" if judged.word != "cannot be judged" else f": {judged.reason}"),
         help="From four things only. “Repaired” needs a lower loss on the report part than stock and than the same training without "
         "new weights, both intervals over documents clear of 0: over all seeds together, and in at least three seeds each by itself; "

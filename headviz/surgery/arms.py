@@ -74,8 +74,8 @@ ARMS: dict[str, ArmRow] = {
             id="healthy",
             title="Healthy heads treated the same way",
             short="healthy heads",
-            help="As many heads that were not collapsed, of the same slopes, get new weights and training. If they gain as "
-            "much, being collapsed was not the point.",
+            help="As many heads that were not collapsed, of the same slopes where there are such, get new weights and training, "
+            "in one pass. If they gain as much, being collapsed was not the point.",
             trains=True,
             reinitialises=True,
             healthy=True,

@@ -1,6 +1,9 @@
-"""The control group of a repair: healthy heads of the same slopes as the treated ones. No torch."""
+"""The control group of a repair: healthy heads, of the same slopes as the treated ones where there are such. No torch."""
 
 from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,7 +13,7 @@ from headviz.types.repairs import Heads
 
 
 def matched_healthy(heads: Heads, measured: Measured) -> Heads:
-    """As many healthy heads as `heads`, of the same slopes, one for one.
+    """As many healthy heads as `heads`, one for one, of the same slopes where there are such (`without_match` counts the others).
 
     With ALiBi: the same index, and so the same slope, in the nearest layer where that head is healthy; where none is left,
     the nearest slope (by its logarithm), then the nearest layer. Without slopes: the nearest layer, the same one first.
@@ -40,3 +43,11 @@ def matched_healthy(heads: Heads, measured: Measured) -> Heads:
         chosen[at] = min(free, key=lambda one: far(one, at))
         free.remove(chosen[at])
     return tuple(sorted(chosen.values()))
+
+
+def without_match(heads: Heads, healthy: Heads, slopes: Sequence[float] | None) -> int:
+    """How many of the healthy heads stand beside a treated head of another slope; 0 without slopes."""
+    if slopes is None:
+        return 0
+    treated, control = (Counter(slopes[head] for _, head in group) for group in (heads, healthy))
+    return (control - treated).total()

@@ -16,6 +16,7 @@ from headviz.surgery import costs
 from headviz.surgery.about import Facts
 from headviz.surgery.arms import ARMS
 from headviz.surgery.layouts import trained_numbers, treat, whole_numbers
+from headviz.surgery.said import other_slopes
 from headviz.surgery.turns import Chain, all_steps, chains_of, passes_of
 from headviz.surgery.windows import windows_there
 from headviz.types import Bands, RepairReport, RepairRequest, RepairRun
@@ -188,6 +189,8 @@ def warnings(
         if name not in request.arms:
             missing = "no verdict" if name == "no-reinit" else "nothing to compare “awake” with"
             notes.append(f"Without the arm “{ARMS[name].title}” there is {missing}.")
+    if "healthy" in request.arms:
+        notes += other_slopes(request, about.geometry)
     if request.model.quantization != "none":
         notes.append(
             f"The model is loaded in {request.model.quantization}. A repaired checkpoint is written over its unquantised "

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from headviz.surgery import outcomes
 from headviz.surgery.arms import ARMS
 from headviz.surgery.awake import Awake
+from headviz.surgery.healthy import without_match
 from headviz.surgery.outcomes import ArmLoss, Found, Point, SeedChange
 from headviz.types import HeadTest, RepairRequest, head_name
 
 if TYPE_CHECKING:
     from headviz.analysis.paired import MeanChange
+    from headviz.types import Geometry
 
 NOISE = 0.05  # a single head counts where its Holm-corrected p is below
 
@@ -89,7 +91,7 @@ def notes(request: RepairRequest, found: Found, loss: ArmLoss | None, point: Poi
                     f"{len(lower(each))} of {len(each)}."
                 )
         if loss.against_healthy is not None:
-            notes.append(_said_healthy(loss.against_healthy))
+            notes += _said_healthy(request, found, loss.against_healthy)
     if found.stock is not None:
         before = outcomes.off_first_token(found.stock, request, request.heads)[0]
         if before:
@@ -110,14 +112,32 @@ def notes(request: RepairRequest, found: Found, loss: ArmLoss | None, point: Poi
     return tuple(notes)
 
 
-def _said_healthy(seen: MeanChange) -> str:
+def _said_healthy(request: RepairRequest, found: Found, seen: MeanChange) -> list[str]:
+    """How the repair compares with healthy heads treated alike, and in what these were not alike."""
     side = "lower" if seen.change < 0 else "higher"
     edges = f" [{seen.low:+.4f}, {seen.high:+.4f}]" if math.isfinite(seen.low) else ""
     clear = "" if seen.low > 0 or seen.high < 0 else ", not clear of 0"
-    return (
+    passes = f" They had one pass, and the repair up to {request.passes}." if request.passes > 1 else ""
+    notes = [
         f"As many healthy heads treated alike: repair is {abs(seen.change):.4f} nats {side} on the report part; as a change, "
-        f"{seen.change:+.4f}{edges}{clear}."
-    )
+        f"{seen.change:+.4f}{edges}{clear}.{passes}"
+    ]
+    geometry = getattr(
+        found, "geometry", None
+    )  # a finished repair has it; before, the plan's warnings say the same
+    return notes if geometry is None else [*notes, *other_slopes(request, geometry)]
+
+
+def other_slopes(request: RepairRequest, geometry: Geometry) -> list[str]:
+    """A sentence where healthy heads could not be matched by slope; none where all are, or without slopes."""
+    others = without_match(request.heads, request.healthy, geometry.slopes)
+    if not others:
+        return []
+    have = "has" if others == 1 else "have"
+    return [
+        f"{others} of {plural(len(request.healthy), 'healthy head')} {have} another slope than the treated heads: where no healthy "
+        "head of the same slope is left, the one with the nearest is taken."
+    ]
 
 
 # --------------------------------------------------------------------------------------------------------- words

@@ -51,7 +51,7 @@ class RepairRequest:
     """A plan of surgery: which heads, how, with which controls. Answered by a `RepairReport`.
 
     heads:    the heads to treat, resolved from whatever rule chose them
-    healthy:  as many healthy heads of the same slopes, for the arm of that name; else empty
+    healthy:  as many healthy heads, of the same slopes where there are such, for the arm of that name; else empty
     arms:     repair (new Q/K/V, output zero, trained), untrained (the same, no step), no-reinit (trained from what the
               heads have), healthy (repair of `healthy`), removed (heads switched off, nothing trained)
     seeds:    one run of every arm each; decides the new weights and the order of the training windows

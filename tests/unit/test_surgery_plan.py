@@ -209,6 +209,18 @@ def test_warnings():
     assert warnings(quiet, ABOUT, settings()) == ()
 
 
+def test_healthy_heads_of_other_slopes_are_warned_of():
+    request = small_request(
+        train=replace(small_request().train, inputs=10_000),
+        arms=("repair", "untrained", "no-reinit", "healthy"),
+        healthy=((0, 2), (0, 3), (2, 3)),
+    )
+    assert warnings(request, ABOUT, settings()) == ()
+    said = warnings(replace(request, healthy=((0, 2), (0, 3), (2, 1))), ABOUT, settings())
+    assert said[0].startswith("1 of 3 healthy heads has another slope than the treated heads")
+    assert warnings(replace(request, healthy=()), ABOUT, settings()) == ()
+
+
 def test_too_little_room_is_warned_of(monkeypatch):
     monkeypatch.setattr(machine, "memory", lambda: (10**9, 10**6))
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 10, 10))

@@ -329,6 +329,23 @@ def test_repair_is_compared_with_healthy_heads_treated_alike():
     assert tree["no-reinit"]["against_healthy"] is None
 
 
+def test_it_is_said_where_healthy_heads_were_not_treated_alike():
+    runs = [run(arm, seed) for arm in ("repair", "no-reinit", "healthy") for seed in range(3)]
+
+    def notes(healthy, passes=1, geometry=SMALL):
+        request = small_request(arms=("repair", "no-reinit", "healthy"), healthy=healthy, passes=passes)
+        found = judge(request, replace(report_of(runs), geometry=geometry)).notes
+        return [note for note in found if "healthy head" in note]
+
+    alike, other = ((0, 2), (0, 3), (2, 3)), ((0, 1), (0, 2), (2, 1))  # treated are of slopes 2, 3 and 3
+    assert [note.endswith("not clear of 0.") for note in notes(alike)] == [True]
+    assert notes(alike, passes=2)[0].endswith(" They had one pass, and the repair up to 2.")
+    told = "2 of 3 healthy heads have another slope than the treated heads"
+    assert notes(other)[1].startswith(told)
+    assert notes(((0, 2), (0, 3), (2, 1)))[1].startswith("1 of 3 healthy heads has another slope")
+    assert len(notes(other, geometry=replace(SMALL, slopes=None))) == 1
+
+
 def test_losses_are_averaged_over_seeds_then_compared_over_documents():
     made = report_of([run("repair", seed, shift=-0.01 * (seed + 1)) for seed in range(3)])
     first, arm = arm_losses(made)

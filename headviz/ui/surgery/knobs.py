@@ -43,8 +43,9 @@ def _arms() -> None:
     right.number_input(
         "Passes",
         step=1,
-        help="With 2, heads that are collapsed afterwards, still or newly, are treated in a second pass; those of the first stay as they "
-        "are. The paper did two.",
+        help="With 2, every head that is collapsed at the best step of the first pass is treated in a second one: those that collapsed "
+        "newly, and again those that still are. All others stay as the first pass left them. Healthy heads have one pass. The paper "
+        "did two.",
         **ui.keyed("passes"),
     )
 

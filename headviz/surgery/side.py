@@ -3,9 +3,9 @@
     with helpers(work.request, turns, count, settings, lock, takes):
         ...                                   # take chains from `turns` here too, until it is no longer open
 
-A helper (`headviz.surgery.helper`) writes into the repair's folder what this process would have written, to the last bit: a
-chain depends on nothing but the plan and the number of threads. It asks for a chain, tells how far it is, and asks for the
-next, a JSON object a line:
+A helper (`headviz.surgery.helper`) writes into the repair's folder what this process would have written, to the last bit but
+for how fast it was (`tokens_per_second`): a chain depends on nothing but the plan and the number of threads. It asks for a chain,
+tells how far it is, and asks for the next, a JSON object a line:
 
     helper → {"want": true} {"at": 120, "says": "arm repair, seed 1 · step 120"} {"over": true} {"failed": "a sentence"}
     here   → {"request": {…}}, then {"chain": ["repair", 1]} or {"chain": null}

@@ -15,7 +15,7 @@ from headviz import readers as read
 from headviz.analysis.metrics import METRICS
 from headviz.data.corpora import CORPORA
 from headviz.errors import BadInput
-from headviz.surgery.arms import ARMS
+from headviz.surgery.arms import ARMS, DEFAULT_ARMS
 from headviz.types import (
     BOS_POLICIES,
     DTYPES,
@@ -193,7 +193,7 @@ VIEW: dict[str, Parameter] = {
     "treat_rule": Parameter(read.text, "bos>0.5", "surgery"),
     "treated": Parameter(read.heads, "", "surgery"),
     "treated_from": Parameter(read.text, "", "surgery"),
-    "repair_arms": Parameter(read.several(ARMS, "arm"), "repair,untrained,no-reinit", "surgery"),
+    "repair_arms": Parameter(read.several(ARMS, "arm"), ",".join(DEFAULT_ARMS), "surgery"),
     "repair_seeds": Parameter(read.seeds, "0,1,2", "surgery"),
     "train_on": Parameter(read.choice(TEXTS), "docstrings", "surgery"),
     "train_windows": Parameter(read.unless_empty(read.whole(1, 1_000_000)), None, "surgery"),

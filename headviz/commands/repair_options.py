@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from headviz.commands.common import read_bytes
 from headviz.errors import BadInput
-from headviz.surgery.arms import ARMS, in_order
+from headviz.surgery.arms import ARMS, DEFAULT_ARMS, in_order
 from headviz.types import BOS_POLICIES, DataRef, Recipe
 
 if TYPE_CHECKING:
@@ -124,8 +124,8 @@ def _training(add: Callable[..., Any]) -> None:
 def _controls(add: Callable[..., Any]) -> None:
     add(
         "--arms",
-        default="repair,untrained,no-reinit",
-        help=f"comma-separated: {', '.join(ARMS)}",
+        default=",".join(DEFAULT_ARMS),
+        help=f"comma-separated: {', '.join(ARMS)} (default {','.join(DEFAULT_ARMS)})",
     )
     add(
         "--seeds",

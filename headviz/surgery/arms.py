@@ -92,6 +92,8 @@ ARMS: dict[str, ArmRow] = {
     )
 }
 
+DEFAULT_ARMS = RepairRequest.arms  # of a plan in which nobody chose
+
 
 def arm(name: str) -> ArmRow:
     """Raises UnknownName."""

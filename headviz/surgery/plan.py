@@ -23,7 +23,7 @@ from headviz.errors import lookup
 from headviz.settings import Settings
 from headviz.surgery import paper
 from headviz.surgery.about import Facts, facts
-from headviz.surgery.arms import in_order
+from headviz.surgery.arms import DEFAULT_ARMS, in_order
 from headviz.surgery.checks import check
 from headviz.surgery.healthy import matched_healthy
 from headviz.surgery.planfile import read_plan, write_plan
@@ -56,8 +56,6 @@ __all__ = [
     "warnings",
     "write_plan",
 ]
-
-DEFAULT_ARMS = ("repair", "untrained", "no-reinit")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,7 +53,8 @@ class RepairRequest:
     heads:    the heads to treat, resolved from whatever rule chose them
     healthy:  as many healthy heads, of the same slopes where there are such, for the arm of that name; else empty
     arms:     repair (new Q/K/V, output zero, trained), untrained (the same, no step), no-reinit (trained from what the
-              heads have), healthy (repair of `healthy`), removed (heads switched off, nothing trained)
+              heads have), healthy (repair of `healthy`), removed (heads switched off, nothing trained). By default what a
+              verdict needs, and removal, which trains nothing and is a row of the figure remove / leave / repair
     seeds:    one run of every arm each; decides the new weights and the order of the training windows
     train:    training text; `inputs` windows of `tokens` tokens, read again in another order when all were read
     shuffled: words of every paragraph of the training text in random order (drawn from `train.seed`): its noisy counterpart
@@ -73,7 +74,7 @@ class RepairRequest:
     heads: Heads
     healthy: Heads = ()
     recipe: Recipe
-    arms: tuple[Arm, ...] = ("repair", "untrained", "no-reinit")
+    arms: tuple[Arm, ...] = ("repair", "untrained", "no-reinit", "removed")
     seeds: tuple[int, ...] = (0, 1, 2)
     train: DataRef
     shuffled: bool = False

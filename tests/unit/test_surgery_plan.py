@@ -57,7 +57,7 @@ def made(**more):
 def test_the_default_plan_can_be_run_as_it_is():
     request = made()
     check(request, SMALL)
-    assert request.arms == ("repair", "untrained", "no-reinit")
+    assert request.arms == ("repair", "untrained", "no-reinit", "removed")
     assert request.seeds == (0, 1, 2)
     assert (request.train.corpus, request.train.part) == ("docstrings", "train")
     assert (request.held_out.part, request.diagnose.part) == ("held-out", "held-out")

@@ -232,6 +232,11 @@ def _print_preview(request: RepairRequest, about: Facts) -> None:
         f"{seen.steps:,} steps, {seen.tokens:,} tokens; about {fmt.plural(seen.windows, 'window')}, each read {seen.epochs:.1f} times a pass",
         f"Memory, estimated: {fmt.size(seen.memory)} beside the model"
         + (f" ({fmt.size(seen.model)})" if seen.model else "")
+        + (
+            f", of {seen.at_once} runs at a time, each but the first with a process and a model of its own"
+            if seen.at_once > 1
+            else ""
+        )
         + f"; {fmt.size(seen.memory_free)} are free. Numbers, gradients and moments {fmt.size(seen.optimiser)}, for whole "
         f"matrices {fmt.size(seen.optimiser_whole)}",
         f"Disk, estimated: {fmt.size(seen.disk)}; {fmt.size(seen.disk_free)} are free",

@@ -54,17 +54,36 @@ def disk(request: RepairRequest, geometry: Geometry, bias: bool, at_once: int = 
 
 
 def at_once(
-    request: RepairRequest, geometry: Geometry, bias: bool, model: int, settings: Settings, chains: int
+    request: RepairRequest,
+    geometry: Geometry,
+    bias: bool,
+    model: int,
+    settings: Settings,
+    chains: int,
+    *,
+    loaded: bool = True,
 ) -> int:
     """How many of `chains` (an arm with a seed each) run at the same time on this machine's processor, at least 1.
 
     As many as there are cores for, each with the plan's threads, or as HEADVIZ_SIDE_BY_SIDE says; and as memory holds, where
-    every one but the first brings a process and the model (so many bytes) of its own.
+    every one but the first brings a process and the model (so many bytes) of its own. loaded: whether the first one's model
+    is in memory already, so that what is free does not have to hold it.
     """
     wanted = settings.side_by_side or max(1, machine.cores() // request.threads)
-    each = memory(request, geometry, bias)
-    room = (machine.memory()[1] - each) // (each + model + _PROCESS)
+    free = machine.memory()[1] - (0 if loaded else model)
+    room = (free - memory(request, geometry, bias)) // _another(request, geometry, bias, model)
     return max(1, min(wanted, chains, 1 + room))
+
+
+def memory_of(request: RepairRequest, geometry: Geometry, bias: bool, model: int, at_once: int) -> int:
+    """Bytes that so many runs at the same time take together, beside the model of the first."""
+    others = (at_once - 1) * _another(request, geometry, bias, model)
+    return memory(request, geometry, bias) + others
+
+
+def _another(request: RepairRequest, geometry: Geometry, bias: bool, model: int) -> int:
+    """Bytes that a run beside the first takes."""
+    return memory(request, geometry, bias) + model + _PROCESS
 
 
 def _treatments(request: RepairRequest, geometry: Geometry) -> list[Treatment]:

@@ -17,7 +17,7 @@ from headviz.surgery.about import Facts
 from headviz.surgery.arms import ARMS
 from headviz.surgery.layouts import trained_numbers, treat, whole_numbers
 from headviz.surgery.said import other_slopes
-from headviz.surgery.turns import Chain, all_steps, chains_of, passes_of
+from headviz.surgery.turns import Chain, all_steps, chains_of, longest_first, passes_of
 from headviz.surgery.windows import windows_there
 from headviz.types import Bands, RepairReport, RepairRequest, RepairRun
 
@@ -37,7 +37,8 @@ class Preview:
                     documents, or what the plan asks for where the text is not on this machine
     epochs:         how often a pass reads each training window
     model:          bytes of the model's weights, None where they are not here
-    memory:         beside the model: slices, gradients, the optimiser, and what is kept for the way back
+    memory:         beside the model: slices, gradients, the optimiser, and what is kept for the way back, of all runs that go on
+                    at the same time; each of them but the first also has a process and a model of its own, which are counted
     optimiser, optimiser_whole: bytes of the trained numbers, their gradients and AdamW's moments; and what the same would be
                     for whole matrices
     memory_free:    of main memory, which a GPU does not use; disk, disk_free: with HEADVIZ_HOME
@@ -86,7 +87,7 @@ def preview(request: RepairRequest, about: Facts, settings: Settings, speed: flo
         windows=windows,
         epochs=request.steps * a_step / windows,
         model=about.bytes,
-        memory=costs.memory(request, about.geometry, about.bias),
+        memory=costs.memory_of(request, about.geometry, about.bias, about.bytes or 0, at_once),
         optimiser=trained * per_number,
         optimiser_whole=whole * per_number,
         memory_free=machine.memory()[1],
@@ -135,12 +136,14 @@ def _at_once(request: RepairRequest, about: Facts, settings: Settings) -> int:
     if settings.device != "cpu" and machine.gpus():
         return 1
     chains = len(chains_of(request))
-    return costs.at_once(request, about.geometry, about.bias, about.bytes or 0, settings, chains)
+    return costs.at_once(
+        request, about.geometry, about.bias, about.bytes or 0, settings, chains, loaded=False
+    )
 
 
 def _seconds(request: RepairRequest, training: Sequence[Chain], speed: float, at_once: int) -> float:
     """Training, and evaluations at three times its speed: they need no way back. So many runs at once, each begun as soon as
-    one before it has ended."""
+    one before it has ended, in the order in which they are really taken."""
     trained = request.steps * request.recipe.batch * request.recipe.accumulate * request.train.tokens
     select = request.held_out.inputs * request.held_out.tokens / 2
     looked = (request.steps // request.every + 1) * (
@@ -148,7 +151,7 @@ def _seconds(request: RepairRequest, training: Sequence[Chain], speed: float, at
     )
     a_pass = (trained + looked / 3) / speed
     until = [0.0] * at_once
-    for chain in training:
+    for chain in longest_first(request, training):
         heapq.heapreplace(until, until[0] + passes_of(request, chain) * a_pass)
     return max(until)
 

@@ -7,6 +7,7 @@ other, so they may be done in any order and at the same time.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from headviz.errors import HeadvizError
@@ -41,6 +42,18 @@ def all_steps(request: RepairRequest) -> int:
     return sum(steps_of(request, chain) for chain in chains_of(request))
 
 
+def longest_first(request: RepairRequest, chains: Iterable[Chain]) -> list[Chain]:
+    """The order for several takers: the arm `repair` first, for its failure ends everything; of the others those that take
+    longest, so that no taker is left with a long one at the end. Else as they come."""
+
+    def order(chain: Chain) -> tuple[bool, int, int]:
+        first = min((layer for layer, _ in heads_of(request, chain.arm)), default=0)
+        # layers below the first need no way back
+        return chain.arm != "repair", -steps_of(request, chain), first
+
+    return sorted(chains, key=order)
+
+
 class Turns:
     """Hands out chains, each to one taker. Safe to share between threads.
 
@@ -55,18 +68,9 @@ class Turns:
         self._failed: HeadvizError | None = None
 
     def longest_first(self) -> None:
-        """For several takers: the arm `repair` first, for its failure ends everything; of the others those that take longest, so
-        that no taker is left with a long one at the end."""
+        """For several takers: what is left, in the order of the function of that name."""
         with self._mutex:
-            self._left.sort(key=self._order)  # stable: else as in the plan
-
-    def _order(self, chain: Chain) -> tuple[bool, int, int]:
-        first = min((layer for layer, _ in heads_of(self._request, chain.arm)), default=0)
-        return (
-            chain.arm != "repair",
-            -steps_of(self._request, chain),
-            first,
-        )  # layers below the first need no way back
+            self._left = longest_first(self._request, self._left)
 
     def take(self, *, beside: bool = False) -> Chain | None:
         """The next chain that nobody has; None where there is none. beside: it is done in another process."""

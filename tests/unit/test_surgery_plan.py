@@ -145,6 +145,9 @@ def test_time_from_a_measured_speed():
     twice = small_request(passes=2, arms=("healthy", "repair", "removed"), healthy=((1, 0),), seeds=(0,))
     seen = plan.preview(twice, ABOUT, replace(settings(), side_by_side=2), speed=1000.0)
     assert seen.seconds / 2 == a_pass, "the two passes of a run wait for each other; healthy heads have one"
+    order = replace(twice, arms=("healthy", "repair"), seeds=(0, 1))
+    seen = plan.preview(order, ABOUT, replace(settings(), side_by_side=3), speed=1000.0)
+    assert seen.seconds / 2 == a_pass, "repair is taken first: in the plan's order it would be three passes"
     run = replace(repair_run(), tokens_per_second=np.array([np.nan, 900.0, 910.0]))
     assert measured_speed([run, replace(run, seed=1)]) == pytest.approx(905.0)
     assert measured_speed([]) is None

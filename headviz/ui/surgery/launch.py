@@ -107,8 +107,13 @@ def numbers(made: Planned) -> None:
     places[1].metric(
         "Memory",
         fmt.size(seen.memory + (seen.model or 0)),
-        help=f"Model ({fmt.size(seen.model or 0)}), slices, gradients, moments and activations together, rather too large than too small. "
-        f"{fmt.size(seen.memory_free)} are free.",
+        help=f"Model ({fmt.size(seen.model or 0)}), slices, gradients, moments and activations together, rather too large than too small"
+        + (
+            f"; of {seen.at_once} runs at a time, each with a model of its own. "
+            if seen.at_once > 1
+            else ". "
+        )
+        + f"{fmt.size(seen.memory_free)} are free.",
     )
     places[2].metric(
         "Disk",

@@ -59,8 +59,8 @@ def load(
 def with_slices(model: Loaded, *files: str | Path) -> AbstractContextManager[Loaded]:
     """The model with the trained slices of a repair inside the `with` block; afterwards it is as it was, bit for bit.
 
-    files: what `headviz export JOB DIR --slices` wrote, first pass first
-    Raises BadInput where they belong to another model, BadData for files that are none of headviz.
+    files: what `headviz export JOB DIR --slices` wrote, of every pass
+    Raises BadInput where they belong to another model or a pass is missing, BadData for files that are none of headviz.
     """
     from headviz.surgery.merge import applied
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import filecmp
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,16 +57,15 @@ def run(args: argparse.Namespace) -> int:
     resources = Resources(settings(), prepare_process(settings()))
     watch = resources.watch = Terminal(args.quiet)
     try:
-        request, paths = _wanted(args)
-        if args.slices:
-            written = _copy(paths, target)
-        else:
-            from headviz.surgery.merge import (
-                read_file,
-                write_repaired,
-            )  # torch: after the process is prepared
+        from headviz.surgery.merge import read_file, write_repaired  # torch: after the process is prepared
+        from headviz.surgery.slicefile import in_order
 
-            files = [read_file(path) for path in paths]
+        request, paths = _wanted(args)
+        read = {path: read_file(path) for path in paths}
+        files = in_order(list(read.values()))
+        if args.slices:
+            written = _copy({file.number: path for path, file in read.items()}, target)
+        else:
             report = write_repaired(_named(request, files), files, resources, target)
             written = [target]
             if not args.quiet:
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _wanted(args: argparse.Namespace) -> tuple[RepairedRequest, list[Path]]:
-    """Which run, and the files of its slices, first pass first. Raises BadInput."""
+    """Which run, and the files of its slices. Raises BadInput."""
     from headviz.settings import settings
     from headviz.surgery import kept
     from headviz.surgery.merge import finished_files
@@ -90,7 +90,7 @@ def _wanted(args: argparse.Namespace) -> tuple[RepairedRequest, list[Path]]:
             raise BadInput(
                 "--seed chooses among the runs of a repair; a file of slices is one run. Leave it out."
             )
-        paths = [place] if place.is_file() else sorted(place.glob("*.safetensors"))
+        paths = [place] if place.is_file() else list(place.glob("*.safetensors"))
         return RepairedRequest(repair="", arm=args.arm, point=args.point), paths
     digest = kept.find(args.job, settings())
     seed = kept.plan_of(digest, settings()).seeds[0] if args.seed is None else args.seed
@@ -109,18 +109,21 @@ def _named(request: RepairedRequest, files: Sequence[SliceFile]) -> RepairedRequ
     )
 
 
-def _copy(paths: Sequence[Path], target: Path) -> list[Path]:
-    """The slices of every pass, as pass-1.safetensors and so on."""
-    if target.is_dir() and any(path.name[:5] != "pass-" for path in target.iterdir()):
-        raise BadInput(
-            f"{target} is there already and holds other files: it is left alone. Name a new folder."
-        )
+def _copy(paths: Mapping[int, Path], target: Path) -> list[Path]:
+    """The slices of every pass, as pass-1.safetensors and so on. Nothing is replaced: a folder that is there may only hold what
+    would be written. Raises BadInput, Failure."""
+    wanted = {target / f"pass-{number}.safetensors": paths[number] for number in sorted(paths)}
     try:
+        there = list(target.iterdir()) if target.is_dir() else []
+        if any(not (path in wanted and filecmp.cmp(path, wanted[path], shallow=False)) for path in there):
+            raise BadInput(
+                f"{target} is there already and holds other files: it is left alone. Name a new folder."
+            )
         target.mkdir(parents=True, exist_ok=True)
-        return [
-            Path(shutil.copyfile(path, target / f"pass-{number}.safetensors"))
-            for number, path in enumerate(paths, 1)
-        ]
+        for path, source in wanted.items():
+            if path not in there:
+                shutil.copyfile(source, path)
+        return list(wanted)
     except OSError as error:
         raise Failure(f"The slices could not be written to {target}: {error.strerror or error}.") from error
 

@@ -40,6 +40,21 @@ def plan_of(digest: str, settings: Settings) -> RepairRequest:
     )
 
 
+def slice_files(place: Path, name: str, seed: int, point: str = "best") -> list[Path]:
+    """The files that make up one run at its best or last step: the best of every pass before, and `point` of the last one.
+
+    place: of `progress.folder`. Empty where the run has no state yet.
+    """
+    found: list[Path] = []
+    number = 1
+    while (folder := progress.run_folder(place, name, seed, number)).is_dir():
+        found.append(folder / progress.BEST)
+        number += 1
+    if found and point == "last":
+        found[-1] = found[-1].with_name(progress.LAST)
+    return found if all(path.is_file() for path in found) else []
+
+
 def _note(path: Path) -> dict:
     """What a file of slices says of itself: its header alone is read."""
     with path.open("rb") as file:

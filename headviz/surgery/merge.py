@@ -30,10 +30,11 @@ from headviz.models.architectures import context_length
 from headviz.models.attention import probe
 from headviz.settings import Settings
 from headviz.surgery import card, enclosures, outcomes, progress, slices, texts
+from headviz.surgery.kept import slice_files
 from headviz.surgery.layouts import treat
 from headviz.surgery.planfile import write_plan
-from headviz.surgery.restore import restored, slice_files
-from headviz.surgery.slicefile import SliceFile, read_slices
+from headviz.surgery.restore import restored
+from headviz.surgery.slicefile import SliceFile, in_order, read_slices
 from headviz.types import RepairedCheckpoint, RepairedRequest, RepairReport, RepairRequest, canonical
 
 _SPARE = 1.1  # of the model's memory, for a second one beside it
@@ -73,8 +74,9 @@ def write_repaired(
 ) -> RepairedCheckpoint:
     """Write the checkpoint to the folder `target`, which is replaced where it is a checkpoint of ours.
 
-    files: slices of every pass, first pass first. Raises BadInput, BadData, Failure, Cancelled.
+    files: slices of every pass of one run. Raises BadInput, BadData, Failure, Cancelled.
     """
+    files = in_order(files)
     started, watch, plan = time.perf_counter(), resources.watch, files[0].plan
     written.refuse_folder(target)
     inputs, loss_job = None, None
@@ -130,11 +132,11 @@ def merged(loaded: Any, files: Sequence[SliceFile]) -> slices.State:
 
 @contextmanager
 def applied(loaded: Any, paths: Sequence[Path | str]) -> Iterator[Any]:
-    """The loaded model with the slices of these files, first pass first, inside the block; afterwards it is as it was.
+    """The loaded model with the slices of these files, the passes of one run, inside the block; afterwards it is as it was.
 
-    Raises BadInput where they belong to another model, BadData for files that are none of ours.
+    Raises BadInput where they belong to another model or a pass is missing, BadData for files that are none of ours.
     """
-    files = [read_file(Path(path)) for path in paths]
+    files = in_order([read_file(Path(path)) for path in paths])
     for file in files:
         if (loaded.ref.name, loaded.ref.revision) != (file.plan.model.name, file.plan.model.revision):
             raise BadInput(

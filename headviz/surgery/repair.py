@@ -31,10 +31,11 @@ from headviz.settings import Settings
 from headviz.surgery import costs, evaluate, outcomes, progress
 from headviz.surgery.arms import heads_of
 from headviz.surgery.chains import begun, finished, run_chain, runs_of, threads
+from headviz.surgery.kept import slice_files
 from headviz.surgery.layouts import has_bias, trained_numbers, treat, whole_numbers
 from headviz.surgery.meter import Meter
 from headviz.surgery.refusals import refuse
-from headviz.surgery.restore import restored, slice_files
+from headviz.surgery.restore import restored
 from headviz.surgery.runs import Work
 from headviz.surgery.side import helpers
 from headviz.surgery.slicefile import read_slices

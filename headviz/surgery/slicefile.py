@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from headviz.errors import BadData
+from headviz.errors import BadData, BadInput
 from headviz.surgery.meter import Meter, write_whole
 from headviz.types import RepairRequest, build
 from headviz.types.repairs import Heads
@@ -65,3 +65,32 @@ def read_slices(path: Path) -> SliceFile:
         raise BadData(
             f"{path.name} holds no slices of headviz ({error}). Choose a file that it wrote."
         ) from None
+
+
+def in_order(files: Sequence[SliceFile]) -> list[SliceFile]:
+    """The files of one run, first pass first, in whatever order they are given.
+
+    A pass is trained on the model that the one before made, so without it, or with one of another run, there never was such a
+    model. Raises BadInput for files that are not pass 1, 2, … of one plan, arm and seed.
+    """
+    if not files:
+        return []
+    found = sorted(files, key=lambda file: file.number)
+    numbers, first = [file.number for file in found], found[0]
+    if any((one.plan, one.arm, one.seed) != (first.plan, first.arm, first.seed) for one in found):
+        raise BadInput(
+            "These files of slices belong to different runs, and only the passes of one run make a model. Give those of one "
+            f"repair, arm and seed, such as arm {first.arm!r}, seed {first.seed}."
+        )
+    if twice := [number for number in numbers if numbers.count(number) > 1]:
+        raise BadInput(
+            f"Two of these files of slices are pass {twice[0]} of the same run. Give a single file for each pass."
+        )
+    if missing := sorted(set(range(1, numbers[-1] + 1)) - set(numbers)):
+        one = len(missing) == 1
+        raise BadInput(
+            f"{'Pass' if one else 'Passes'} {', '.join(map(str, missing))} of this run {'is' if one else 'are'} missing, and pass "
+            f"{numbers[-1]} was trained on the model with {'it' if one else 'them'}. Give the files of all passes together; on the "
+            "command line, a folder that holds them."
+        )
+    return found

@@ -711,6 +711,39 @@ def test_jobs_open_on_this_page(home, no_worker):
     assert set(values) | set(onward) <= set(VIEW)
 
 
+def slice_buttons(digest: str, **more) -> dict[str, tuple[bool, str]]:
+    """Label of each button of slices → (whether it cannot be used, its help)."""
+    app = in_app(stage="watch", operation=digest, recovery="onward", **more)
+    assert not app.exception
+    found = (button.proto for button in app.get("download_button"))
+    return {one.label: (one.disabled, one.help) for one in found if one.label.startswith("Slices")}
+
+
+def test_the_slices_of_every_pass_are_offered(home, no_worker):
+    digest, _ = finished(asked(passes=2))
+    ((label, (disabled, told)),) = slice_buttons(digest).items()
+    assert (label, disabled) == ("Slices alone (safetensors)", True)
+    assert "This arm has none here" in told
+    place = progress.folder(settings(), digest)
+    for number in (1, 2):
+        folder = progress.run_folder(place, "repair", 0, number)
+        folder.mkdir(parents=True)
+        (folder / progress.BEST).write_bytes(b"best %d" % number)
+        if number == 1:
+            assert [row[0] for row in slice_buttons(digest).values()] == [False]
+    found = slice_buttons(digest)
+    assert list(found) == ["Slices of pass 1 (safetensors)", "Slices of pass 2 (safetensors)"]
+    for disabled, told in found.values():
+        assert not disabled
+        assert "needs all 2 passes: keep their files in one folder" in told
+    case = work.case_of(digest)
+    assert [path.read_bytes() for path in work.slice_files(case, "repair", 0, "best")] == [
+        b"best 1",
+        b"best 2",
+    ]
+    assert work.slice_files(case, "repair", 0, "last") == [], "the last step of the last pass is not there"
+
+
 def test_curves_as_csv_are_a_row_an_evaluated_step(home, no_worker):
     digest, report = finished(asked())
     text = take.curves_csv(work.case_of(digest))

@@ -78,6 +78,15 @@ def test_design_preview_run_resume_and_export(folder, tmp_path, capsys, monkeypa
     both = [AutoModelForCausalLM.from_pretrained(tmp_path / name) for name in ("repaired", "from slices")]
     for one, two in zip(both[0].parameters(), both[1].parameters(), strict=True):
         assert torch.equal(one, two)
+    assert main(["export", job.digest[:10], str(slices), "--slices", "--quiet"]) == 0, (
+        "what is there is the same"
+    )
+    shutil.copyfile(slices / "pass-1.safetensors", slices / "pass-2.safetensors")
+    assert main(["export", job.digest[:10], str(slices), "--slices", "--quiet"]) == 2
+    assert "is there already and holds other files: it is left alone" in capsys.readouterr().err
+    assert len(list(slices.iterdir())) == 2
+    assert main(["export", str(slices), str(tmp_path / "twice"), "--quiet"]) == 2
+    assert "Two of these files of slices are pass 1 of the same run" in capsys.readouterr().err
     stock = AutoModelForCausalLM.from_pretrained(folder)
     ids = torch.arange(5, 25)[None]
     assert not np.allclose(both[0](ids).logits.detach(), stock(ids).logits.detach())

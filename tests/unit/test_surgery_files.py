@@ -8,13 +8,13 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 
-from headviz.errors import BadData
+from headviz.errors import BadData, BadInput
 from headviz.surgery import costs, slicefile
 from headviz.surgery import meter as meters
 from headviz.surgery.layouts import has_bias
 from headviz.surgery.meter import Meter
 from headviz.surgery.repair import run_repair
-from headviz.surgery.slicefile import read_slices, save_slices
+from headviz.surgery.slicefile import SliceFile, in_order, read_slices, save_slices
 from headviz.types import Geometry, Silent, plain
 from tests.tiny_repair import Bench
 
@@ -36,6 +36,42 @@ def test_slices_come_back_with_their_plan(tmp_path):
     assert found.plan == request
     assert all(torch.equal(found.tensors[name], tensor) for name, tensor in tensors.items())
     assert [path.name for path in tmp_path.glob("*.safetensors")] == ["x.safetensors"]
+
+
+def passes(bench, *numbers, **changes):
+    """Files of these passes of one run, without tensors."""
+    one = {
+        "plan": bench.plan(),
+        "arm": "repair",
+        "seed": 1,
+        "step": 7,
+        "heads": ((0, 1),),
+        "ended": "all steps",
+    } | changes
+    return [SliceFile(number=number, tensors={}, **one) for number in numbers]  # fmt: skip
+
+
+def test_passes_are_put_in_order_by_what_the_files_say(tmp_path):
+    bench = Bench(tmp_path)
+    files = passes(bench, 10, *range(1, 10))
+    assert [file.number for file in in_order(files)] == list(range(1, 11))
+    assert in_order(passes(bench, 1)) == passes(bench, 1)
+    assert in_order([]) == []
+
+
+def test_files_that_are_not_the_passes_of_one_run_are_refused(tmp_path):
+    bench = Bench(tmp_path)
+    for numbers, says in (
+        ((2,), "Pass 1 of this run is missing, and pass 2 was trained on the model with it. Give the files of all"),
+        ((5, 1, 2), "Passes 3, 4 of this run are missing, and pass 5 was trained on the model with them."),
+        ((1, 2, 2), "Two of these files of slices are pass 2 of the same run. Give a single file for each pass."),
+    ):  # fmt: skip
+        with pytest.raises(BadInput, match=says):
+            in_order(passes(bench, *numbers))
+    first = passes(bench, 1)
+    for other in ({"arm": "no-reinit"}, {"seed": 0}, {"plan": bench.plan(steps=13)}):
+        with pytest.raises(BadInput, match=r"belong to different runs.* such as arm 'repair', seed 1"):
+            in_order(first + passes(bench, 2, **other))
 
 
 def test_another_file_is_refused(tmp_path):

@@ -215,6 +215,21 @@ def test_a_strangers_folder_is_left_alone(done, tmp_path):
     assert (tmp_path / "mine" / "thesis.txt").exists()
 
 
+def test_a_checkpoint_needs_every_pass_and_takes_them_in_any_order(done, tmp_path):
+    bench, _, name = done
+    files = [read_slices(path) for path in finished_files(RepairedRequest(repair=name), bench.settings)]
+    asked = RepairedRequest(repair=name)
+    with pytest.raises(BadInput, match="Pass 1 of this run is missing"):
+        merge.write_repaired(asked, files[1:], bench, tmp_path / "half")
+    assert not (tmp_path / "half").exists()
+    made = [
+        merge.write_repaired(asked, given, bench, tmp_path / str(number))
+        for number, given in enumerate((files, files[::-1]))
+    ]
+    assert made[0].revision == made[1].revision
+    assert made[1].step == files[-1].step
+
+
 def test_what_does_not_give_the_models_numbers_is_not_kept(done, tmp_path, monkeypatch):
     bench, _, name = done
     files = [read_slices(path) for path in finished_files(RepairedRequest(repair=name), bench.settings)]
@@ -238,6 +253,11 @@ def test_slices_alone_are_applied_and_taken_off_again(done, tmp_path):
             changed = loaded.model(input_ids=ids).logits
         assert torch.equal(bench.loaded.model(input_ids=ids).logits, stock)
     assert not torch.equal(changed, stock)
+    assert len(taken) == 2
+    with torch.inference_mode(), applied(bench.loaded, taken[::-1]) as loaded:
+        assert torch.equal(loaded.model(input_ids=ids).logits, changed), "in whatever order they are given"
+    with pytest.raises(BadInput, match="Pass 1 of this run is missing"), applied(bench.loaded, taken[1:]):
+        pass
     note = json.loads(_metadata(taken[0])["headviz"])
     assert note["plan"]["steps"] == plan.steps
     stranger = Kept(bench.settings.home, bench.case)

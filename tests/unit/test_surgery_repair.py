@@ -10,10 +10,11 @@ from headviz.analysis.metrics import METHOD_VERSIONS
 from headviz.errors import BadInput, Cancelled, Failure, NotEnoughMemory
 from headviz.models.attention import probe
 from headviz.surgery import chains, evaluate, progress, repair, runs
+from headviz.surgery.kept import slice_files
 from headviz.surgery.layouts import treat
 from headviz.surgery.meter import Meter
 from headviz.surgery.repair import run_repair
-from headviz.surgery.restore import restored, slice_files
+from headviz.surgery.restore import restored
 from headviz.surgery.slicefile import read_slices
 from headviz.surgery.slices import frozen_hash, sliced, written
 from headviz.surgery.texts import read_texts

@@ -18,6 +18,8 @@ from headviz.surgery.report_tree import as_text, report_tree
 from headviz.ui.surgery import after, film, words, work
 from headviz.ui.surgery.case import Case
 
+ALONE = "Slices alone (safetensors)"
+
 
 def panel(case: Case) -> None:
     left, middle, right = st.columns(3)
@@ -134,18 +136,29 @@ def heads_csv(case: Case, changes, told: str) -> str:
 
 
 def slices(case: Case, arm: str, seed: int, point: str) -> None:
-    """The trained slices alone, as a small file that headviz puts onto the model again."""
-    path = work.slices_file(case, arm, seed, point)
-    there = path.is_file()
-    st.download_button(
-        "Slices alone (safetensors)",
-        path.read_bytes if there else b"",
-        file_name=f"headviz-slices-{case.digest[:8]}-{arm}-{seed}.safetensors",
-        mime="application/octet-stream",
-        on_click="ignore",
-        disabled=not there,
-        help="Only what was trained, with the plan inside: a small file that headviz puts onto the same model. "
-        + (
-            "" if there else "This arm has none here: it trained nothing, or the repair's folder was removed."
-        ),
-    )
+    """The trained slices alone, as small files that headviz puts onto the model again, a pass each."""
+    paths = work.slice_files(case, arm, seed, point)
+    several = len(paths) > 1
+    with st.container(horizontal=True):
+        for number, path in enumerate(paths, 1):
+            st.download_button(
+                f"Slices of pass {number} (safetensors)" if several else ALONE,
+                path.read_bytes,
+                file_name=f"headviz-slices-{case.digest[:8]}-{arm}-{seed}{f'-pass-{number}' * several}.safetensors",
+                mime="application/octet-stream",
+                on_click="ignore",
+                help="Only what was trained, with the plan inside: a small file that headviz puts onto the same model."
+                + (
+                    f" The repaired model needs all {len(paths)} passes: keep their files in one folder, and "
+                    "`python -m headviz export FOLDER DIR` makes the checkpoint of them."
+                    if several
+                    else ""
+                ),
+            )
+    if not paths:
+        st.download_button(
+            ALONE,
+            b"",
+            disabled=True,
+            help="This arm has none here: it trained nothing, or the repair's folder was removed.",
+        )

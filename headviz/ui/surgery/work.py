@@ -12,7 +12,7 @@ from headviz.jobs import local
 from headviz.jobs.folder import ENDED
 from headviz.jobs.view import JobView
 from headviz.settings import settings
-from headviz.surgery import plan, progress
+from headviz.surgery import kept, plan, progress
 from headviz.surgery.plan import Facts
 from headviz.types import Bands, ModelRef, RepairReport, RepairRequest, build
 from headviz.ui.surgery.case import Case
@@ -125,9 +125,7 @@ def export_command(digest: str) -> str:
     return f"python -m headviz export {digest[:12]} DIR"
 
 
-def slices_file(case: Case, arm: str, seed: int, point: str) -> Path:
-    """Where the repair wrote the trained slices of a run's last pass: the file says which heads of which model, and the plan. It
-    need not be there."""
-    number = max([run.number for run in case.of(arm, seed)], default=1)
-    place = progress.run_folder(progress.folder(settings(), case.digest), arm, seed, number)
-    return place / (progress.BEST if point == "best" else progress.LAST)
+def slice_files(case: Case, arm: str, seed: int, point: str) -> list[Path]:
+    """The files with the trained slices of a run, a pass each, first pass first: each says which heads of which model, and the
+    plan. Empty where the repair's folder is gone, or the run wrote none."""
+    return kept.slice_files(progress.folder(settings(), case.digest), arm, seed, point)

@@ -171,16 +171,16 @@ def _designed(args: argparse.Namespace, watch: Terminal) -> tuple[RepairRequest,
 def _measured(
     request: RepairRequest, about: Facts, needed: frozenset[str], healthy: bool, watch: Terminal
 ) -> Measured:
-    """What the rule looks at, on the plan's diagnostic text."""
+    """What the rule looks at, on another text than the one on which the heads are counted afterwards."""
     from headviz.jobs import local
     from headviz.surgery.outcomes import thresholds
-    from headviz.surgery.plan import Measured
+    from headviz.surgery.plan import Measured, chosen_on
 
-    bands = scores = None
+    bands, scores, text = None, None, chosen_on(request.diagnose)
     if "bands" in needed or healthy:
-        bands = local.run_here(BandsRequest(model=request.model, data=request.diagnose), watch)
+        bands = local.run_here(BandsRequest(model=request.model, data=text), watch)
     if "scores" in needed:
-        scores = local.run_here(ScoreRequest(model=request.model, data=request.diagnose), watch)
+        scores = local.run_here(ScoreRequest(model=request.model, data=text), watch)
     return Measured(geometry=about.geometry, bands=bands, scores=scores, at=thresholds(request))
 
 
@@ -262,7 +262,7 @@ def _speed(request: RepairRequest, about: Facts, runs: tuple[RepairRun, ...]) ->
         and (job.request.model, job.request.threads) == (request.model, request.threads)
     ]
     reports = (report for one in alike if isinstance(report := local.result(one), RepairReport))
-    bands = local.result(BandsRequest(model=request.model, data=request.diagnose))
+    bands = local.result(BandsRequest(model=request.model, data=plan.chosen_on(request.diagnose)))
     return plan.speed_here(request, about, reports, bands if isinstance(bands, Bands) else None)
 
 

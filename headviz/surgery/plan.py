@@ -14,7 +14,7 @@ No torch: pages read this.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from headviz import machine
@@ -42,6 +42,8 @@ __all__ = [
     "Preview",
     "Scheme",
     "check",
+    "chosen_on",
+    "counted_on",
     "default_request",
     "facts",
     "heads_by_rule",
@@ -93,6 +95,17 @@ SCHEMES: dict[str, Scheme] = {
 SMALL = 50_000_000  # numbers of a model: below, the scheme for small ones is the default
 
 
+def counted_on(chosen: DataRef) -> DataRef:
+    """A plan's diagnostic text, where its heads are chosen by what is measured on this one: the same, drawn anew, for heads that
+    pass a threshold on one text pass it there by chance too. A text of one's own is read from its start: it stays."""
+    return chosen if chosen.corpus == "own" else replace(chosen, seed=chosen.seed + 1)
+
+
+def chosen_on(counted: DataRef) -> DataRef:
+    """The way back: the text on which the heads of a plan with this diagnostic text are chosen."""
+    return counted if counted.corpus == "own" else replace(counted, seed=max(0, counted.seed - 1))
+
+
 def scheme_for(about: Facts) -> str:
     """The row of SCHEMES that suits a model of this size; the paper's where the size is not known."""
     return "small" if about.numbers is not None and about.numbers < SMALL else "paper"
@@ -139,14 +152,14 @@ def default_request(
     tokens = tokens or min(row.tokens, about.longest or row.tokens)
     windows = windows or min(20_000, max(1, steps * recipe.batch * recipe.accumulate))
 
-    def text(name: str, part: str, inputs: int, drawn: int = seed) -> DataRef:
+    def text(name: str, part: str, inputs: int) -> DataRef:
         parts = lookup(corpora.CORPORA, name, "corpus").parts
         return corpora.resolve(
             name,
             part=part if part in parts else parts[0],
             inputs=inputs,
             tokens=tokens,
-            seed=drawn,
+            seed=seed,
             bos=bos,
             settings=settings,
         )
@@ -165,7 +178,7 @@ def default_request(
         ("train", lambda: text(corpus, "train", windows)),
         ("held_out", lambda: text(corpus, "held-out", held_out_windows)),
         ("other", lambda: None if other is None else text(other, "held-out", 32)),
-        ("diagnose", lambda: text(corpus, "held-out", diagnose_windows, seed + 1)),
+        ("diagnose", lambda: counted_on(text(corpus, "held-out", diagnose_windows))),
     ):
         if name not in fields:
             fields[name] = made()

@@ -46,6 +46,8 @@ def test_design_preview_run_resume_and_export(folder, tmp_path, capsys, monkeypa
     assert (request.heads, rule, request.arms) == (tuple(SICK), "bos>0.5", ("repair", "no-reinit"))
     assert (request.steps, request.every, request.recipe.batch, request.train.inputs) == (2, 2, 2, 8)
     assert not [job for job in local.list_jobs() if job.kind == "repair"], "a preview runs nothing"
+    (looked,) = [job.request.data for job in local.list_jobs() if job.kind == "bands"]
+    assert (looked.seed, request.diagnose.seed) == (0, 1), "chosen on another text than counted on"
 
     assert main(["repair", str(plan), "--out", str(out), "--quiet"]) == 0
     said = capsys.readouterr().out

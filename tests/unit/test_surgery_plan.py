@@ -175,6 +175,30 @@ def test_as_many_runs_at_once_as_cores_and_memory_hold(monkeypatch):
     assert at_once(free=training + 2 * another) == 3
 
 
+def test_preview_counts_the_memory_of_all_runs_at_once(monkeypatch):
+    request, training = small_request(threads=1), costs.memory(small_request(), SMALL, True)
+    another = training + ABOUT.bytes + costs._PROCESS
+
+    def seen(free):
+        monkeypatch.setattr(machine, "memory", lambda: (free, free))
+        found = plan.preview(request, ABOUT, settings())
+        return found.at_once, found.memory
+
+    everything = ABOUT.bytes + training  # the model is not loaded yet when a plan is looked at
+    assert seen(1 << 50) == (4, training + 3 * another)
+    assert seen(everything + another) == (2, training + another)
+    assert seen(everything + another - 1) == (1, training)
+
+
+def test_heads_are_chosen_on_another_text_than_they_are_counted_on():
+    text = made().diagnose
+    assert (text.seed, plan.chosen_on(text).seed) == (1, 0)
+    assert plan.chosen_on(text) == replace(text, seed=0)
+    assert plan.counted_on(plan.chosen_on(text)) == text
+    mine = replace(text, corpus="own", part="all", seed=3)
+    assert plan.counted_on(mine) == plan.chosen_on(mine) == mine, "a text of one's own is read from its start"
+
+
 def test_on_a_gpu_runs_go_one_after_the_other(monkeypatch):
     monkeypatch.setattr(machine, "gpus", lambda: ["NVIDIA H200"])
     for device, expected in (("cpu", 4), ("cuda", 1), ("auto", 1)):

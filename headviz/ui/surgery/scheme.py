@@ -12,7 +12,16 @@ from headviz.data.corpora import CORPORA
 from headviz.readers import parse_seeds
 from headviz.reopen import of_data
 from headviz.settings import settings
-from headviz.surgery.plan import SCHEMES, Facts, Measured, Scheme, matched_healthy, scheme_for
+from headviz.surgery.plan import (
+    SCHEMES,
+    Facts,
+    Measured,
+    Scheme,
+    chosen_on,
+    counted_on,
+    matched_healthy,
+    scheme_for,
+)
 from headviz.types import DataRef, Recipe, RepairRequest, ScoreRequest
 from headviz.types.repairs import Heads
 from headviz.ui.surgery import limits
@@ -89,11 +98,6 @@ def by_steps(made: Recipe) -> int:
     return min(MOST, max(1, (ui.value("repair_steps") or 0) * made.batch * made.accumulate))
 
 
-def diagnostic(left: DataRef) -> DataRef:
-    """The data at the left, drawn anew: heads that were chosen on one text are counted on another."""
-    return dataclasses.replace(left, seed=left.seed if left.corpus == "own" else left.seed + 1)
-
-
 def plan(asked: ScoreRequest, measured: Measured, about: Facts, heads: Heads) -> RepairRequest:
     """The plan of the view. Raises a HeadvizError with what is wrong with it."""
     limits.check(ui.value, edited=ui.value("recipe") == "edited")
@@ -111,7 +115,7 @@ def plan(asked: ScoreRequest, measured: Measured, about: Facts, heads: Heads) ->
         shuffled=ui.value("shuffled"),
         held_out=text(trained if held == "same" else held, "held-out", ui.value("held_windows"), T, left),
         other=None if other == "none" else text(other, "held-out", ui.value("held_windows"), T, left),
-        diagnose=diagnostic(left),
+        diagnose=counted_on(left),  # heads are chosen on the data at the left
         steps=ui.value("repair_steps"),
         every=min(ui.value("every"), ui.value("repair_steps")),
         patience=ui.value("patience") or 0,
@@ -142,8 +146,8 @@ def values_of(request: RepairRequest) -> dict:
     held, steps = named(request.held_out), request.steps * request.recipe.batch * request.recipe.accumulate
     made = next((name for name, row in SCHEMES.items() if row.recipe == request.recipe), "edited")
     left = request.diagnose if "left" not in (named(request.train), held) else request.train
-    if left == request.diagnose and left.corpus != "own":
-        left = dataclasses.replace(left, seed=max(0, left.seed - 1))  # as `diagnostic` draws it anew
+    if left == request.diagnose:
+        left = chosen_on(left)
     return {
         "model": request.model.name,
         "revision": request.model.revision if request.model.source == "hub" else "",

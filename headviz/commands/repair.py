@@ -74,11 +74,11 @@ def run(args: argparse.Namespace) -> int:
             Path(args.save_plan).write_text(plan.write_plan(request, rule=rule), encoding="utf-8")
         if args.preview:
             watch.close()
-            _print_preview(request, about)
+            _print_preview(request, about, _doubts(args))
             return 0
         digest = job_digest(request)
         if not args.quiet:
-            _warn(request, about)
+            _warn(request, about, _doubts(args))
             print(f"Repair {digest[:12]}; stopped, it goes on with --resume {digest[:12]}.", file=sys.stderr)
         try:
             report = local.run_here(request, watch)
@@ -196,15 +196,20 @@ def _facts(model: ModelRef, watch: Terminal) -> Facts:
 # ---------------------------------------------------------------------------------------------------- what it says
 
 
-def _warn(request: RepairRequest, about: Facts) -> None:
+def _doubts(args: argparse.Namespace) -> tuple[str, ...]:
+    """What to know of the paper's numbers before comparing with them."""
+    return PRESETS[args.preset].doubts if args.preset else ()
+
+
+def _warn(request: RepairRequest, about: Facts, doubts: tuple[str, ...]) -> None:
     from headviz.settings import settings
     from headviz.surgery import plan
 
-    for said in plan.warnings(request, about, settings()):
+    for said in (*doubts, *plan.warnings(request, about, settings())):
         print(f"Note: {said}", file=sys.stderr)
 
 
-def _print_preview(request: RepairRequest, about: Facts) -> None:
+def _print_preview(request: RepairRequest, about: Facts, doubts: tuple[str, ...]) -> None:
     """What the plan will take, on stdout; a line a thing."""
     from headviz.charts import fmt
     from headviz.jobs.kinds import job_digest
@@ -243,7 +248,7 @@ def _print_preview(request: RepairRequest, about: Facts) -> None:
         f"Time: {time}" + (f", {seen.at_once} runs at a time" if seen.at_once > 1 else ""),
     ]
     print("\n".join(lines))
-    for said in plan.warnings(request, about, settings(), seen):
+    for said in (*doubts, *plan.warnings(request, about, settings(), seen)):
         print(f"Note: {said}")
 
 

@@ -7,6 +7,7 @@ uniform distribution where its text says normal, and its runs kept everything in
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -71,6 +72,22 @@ class Preset:
     source: str = PAPER
 
 
+def _schedule(steps: int) -> str:
+    """How the rate of our run differs from that of the paper's, whose scripts plan 15 epochs and stop earlier."""
+    planned, rising = 15 * EPOCH, RECIPE.warmup
+    kept = 0.5 * (1 + math.cos(math.pi * (steps - rising) / (planned - rising)))
+    return (
+        f"The rate is not that of the paper at the same step: there it rises for {rising} steps and falls along a cosine over "
+        f"about {planned:,} planned ones, so that at step {steps} it is still {100 * kept:.1f}% of the largest. {_here(steps)}"
+    )
+
+
+def _here(steps: int) -> str:
+    """The rate of our run: `train.rate_at`."""
+    rising = min(RECIPE.warmup, steps // 4)
+    return f"Here, in {steps} steps, it rises for {rising} and has fallen to 0 at the last."
+
+
 PRESETS: dict[str, Preset] = {
     row.id: row
     for row in (
@@ -107,6 +124,7 @@ PRESETS: dict[str, Preset] = {
                 "validation split 32.42 before, 29.30 after (74.11 after training on its own text).",
             ),
             doubts=(
+                _schedule(3 * EPOCH),
                 "Held-out perplexity got worse, and there is no run without new weights to compare with.",
                 "The texts of C4's validation split may be among those that were trained on.",
                 "The paper's text says five heads of the band stay; its tables and its code say 18.",
@@ -127,7 +145,10 @@ PRESETS: dict[str, Preset] = {
                 "Healthy heads 379 (98.7%) after epoch 1; one BOS-sink is left (L16.H04 at 0.538).",
                 "Perplexity on its 8 training texts 15.10; on 12 held-out prompts 28.76 (stock 21.45).",
             ),
-            doubts=("Choose the model after pass 1: on the stock model these heads are another choice.",),
+            doubts=(
+                "Choose the model after pass 1: on the stock model these heads are another choice.",
+                _schedule(EPOCH),
+            ),
         ),
         Preset(
             id="bloom-1b7-column",
@@ -146,7 +167,8 @@ PRESETS: dict[str, Preset] = {
                 "H5 before and after: L5 0.166, 0.056; L10 0.374, 0.040; L12 0.666, 0.027; L22 0.342, 0.022.",
             ),
             doubts=(
-                "One seed, one column. Step 42 lies inside the 100 steps in which the rate still rises.",
+                "One seed, one column. If the paper planned it like its other runs, its step 42 lies inside the 100 steps in which "
+                f"the rate still rises. {_here(140)} So step 42 is another point of training here.",
                 "The BOS mass after surgery is what a head without any preference has at this slope, 0.051.",
                 "The script is not published, and the figure hints at another text (a baseline of 15.85).",
             ),

@@ -9,6 +9,7 @@ from headviz.models.architectures import geometry
 from headviz.surgery import paper
 from headviz.surgery.layouts import has_bias, trained_numbers, treat, whole_numbers
 from headviz.surgery.rules import parse
+from headviz.surgery.train import rate_at
 
 CONFIG = BloomConfig(hidden_size=2048, n_layer=24, n_head=16, vocab_size=250_880)
 
@@ -68,3 +69,23 @@ def test_released_checkpoints():
     assert len(paper.RELEASED["pass2_e1"].heads) == 147
     assert paper.fits("bigscience/bloom-1b7", paper.preset("bloom-1b7-pass-1"))
     assert not paper.fits("bigscience/bloom-560m", paper.preset("bloom-1b7-pass-1"))
+
+
+@pytest.mark.parametrize(
+    ("name", "warmup", "theirs"),
+    [("bloom-1b7-pass-1", 99, "94.0%"), ("bloom-1b7-pass-2", 33, "99.9%"), ("bloom-1b7-column", 35, None)],
+)
+def test_how_the_rate_differs_from_the_papers_is_said_in_words(name, warmup, theirs):
+    row = paper.preset(name)
+    said = " ".join(row.doubts)
+    rates = [rate_at(step, row.steps, row.recipe) for step in range(row.steps + 1)]
+    assert rates.index(max(rates)) == warmup
+    assert rates[-1] == pytest.approx(0)
+    assert f"Here, in {row.steps} steps, it rises for {warmup} and has fallen to 0 at the last." in said
+    assert "100 steps" in said, "those of the paper"
+    if theirs:
+        planned = rate_at(row.steps, 1980, row.recipe) / row.recipe.rate
+        assert f"{100 * planned:.1f}%" == theirs
+        assert (
+            f"over about 1,980 planned ones, so that at step {row.steps} it is still {theirs} of the" in said
+        )

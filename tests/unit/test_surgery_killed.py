@@ -20,4 +20,5 @@ def test_a_killed_repair_goes_on_to_the_same_bits(at_once):
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "killed 3 times while it was alive" in done.stdout, "each kill met it alive"
     assert "the same to the last bit" in done.stdout

@@ -19,12 +19,28 @@ if TYPE_CHECKING:
     from headviz.surgery.plan import Facts, Measured
     from headviz.types import ModelRef, RepairRun
 
+_RUN = "arm "  # how the name of a run begins in what is said of a repair
+
 
 class Steps(Terminal):
-    """Progress of a repair: where lines stay, one a run and not one a step."""
+    """Progress of a repair: where lines stay, one a run and not one a step, also of runs that are done beside."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        super().__init__(quiet)
+        self.stage, self.runs = "", set()  # what was said last that is no run, and all runs that were said
 
     def step(self, doing: str, done: int = 0, total: int = 0, unit: str = "") -> None:
-        super().step(doing if self.live else doing.partition(" · ")[0], done, total, unit)
+        if self.live:
+            super().step(doing, done, total, unit)
+            return
+        here, *beside = (part.partition(" · ")[0] for part in doing.split("; "))
+        if here and not here.startswith(_RUN) and here != self.stage:
+            self.stage = here
+            super().step(here)
+        for run in (here, *beside):
+            if run.startswith(_RUN) and run not in self.runs:
+                self.runs.add(run)
+                super().step(run)
 
 
 def options(to: argparse.ArgumentParser) -> None:

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from headviz.analysis.choose import HeadSet
+from headviz.analysis.headfile import write_heads
 from headviz.jobs import local
 from headviz.jobs.kinds import job_digest
 from headviz.reopen import of_request, page_of
@@ -811,3 +813,35 @@ def test_a_plan_comes_from_a_file_and_one_that_is_none_gets_a_sentence(home):
     app = opened(b"{")
     assert not app.exception
     assert "JSON" in app.text[0].value
+
+
+def uploaded(content: str) -> AppTest:
+    """A head set in the uploader of the design, where heads come from a file."""
+    app = in_app(treat_by="hand")
+    app.get("file_uploader")[0].set_value(("mine.json", content.encode(), "application/json")).run()
+    assert not app.exception
+    return app
+
+
+def test_heads_come_from_a_file(measured):
+    shape = fake_bands(SICK).geometry
+    heads = HeadSet(heads=((3, 12), (1, 9)), geometry=shape)
+    app = uploaded(write_heads(heads, model=measured.model.name, revision=measured.model.revision))
+    assert not app.error
+    assert app.session_state["treated"] == "1:9;3:12"
+    assert "2 of 96 (2.08%) heads are to be treated** (from mine.json)" in said(app)
+    assert plan_of(app).heads == ((1, 9), (3, 12))
+
+
+def test_a_file_without_heads_for_this_model_gets_a_sentence(measured):
+    shape = fake_bands(SICK).geometry
+    heads = HeadSet(heads=((3, 12),), geometry=shape)
+    small = dataclasses.replace(shape, layers=4)
+    for content, told in (
+        (write_heads(heads, model="alibi-demo"), "The head set is for alibi-demo, not for smollm2"),
+        (write_heads(dataclasses.replace(heads, geometry=small), model="smollm2"), "a model with 4 layers; smollm2 has 6"),
+        ("{", "The head set is not JSON"),
+    ):  # fmt: skip
+        app = uploaded(content)
+        assert [error.value for error in app.error if told in error.value], told
+        assert not app.session_state["treated"]

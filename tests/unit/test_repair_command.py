@@ -2,17 +2,26 @@
 
 import json
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from headviz.analysis.choose import HeadSet
+from headviz.analysis.headfile import write_heads
 from headviz.cli import main
+from headviz.commands import repair as command
 from headviz.jobs import local
+from headviz.models.architectures import geometry
 from headviz.settings import settings
+from headviz.surgery.meter import Meter
 from headviz.surgery.planfile import read_plan
+from headviz.surgery.slicefile import read_slices, save_slices
+from headviz.types import Silent, plain
 from tests import checkpoints, planted
+from tests.repairs import small_request
 
 SICK = [(layer, head) for layer in (1, 2, 3) for head in (10, 11, 12)]
 
@@ -145,3 +154,109 @@ def test_what_excludes_each_other(folder, tmp_path, capsys):
         assert main(arguments) == 2
         assert says in capsys.readouterr().err, arguments
     assert not (settings().home / "jobs").exists() or not local.list_jobs()
+
+
+def test_slices_of_ten_passes_are_copied_in_order_or_refused(tmp_path, capsys):
+    source, target = tmp_path / "source", tmp_path / "target"
+    for number in range(1, 11):
+        note = {"plan": plain(small_request()), "arm": "repair", "seed": 0, "number": number, "step": 9, "heads": [[0, 1]], "ended": "all steps"}  # fmt: skip
+        save_slices(
+            source / f"{11 - number}.safetensors", {"x": torch.ones(number)}, note, Meter(Silent(), 0)
+        )
+    arguments = ["export", str(source), str(target), "--slices", "--quiet"]
+    assert main(arguments) == 0
+    printed = [f"pass-{number}.safetensors" for number in range(1, 11)]
+    assert [line.rpartition("/")[2] for line in capsys.readouterr().out.splitlines()] == printed
+    assert [read_slices(target / name).number for name in printed] == list(range(1, 11))
+    before = (target / "pass-1.safetensors").read_bytes()
+    (target / "pass-1.safetensors").write_bytes(b"of another run")
+    assert main(arguments) == 2
+    assert "holds other files: it is left alone" in capsys.readouterr().err
+    assert (target / "pass-1.safetensors").read_bytes() == b"of another run"
+    (target / "pass-1.safetensors").write_bytes(before)
+    (target / "pass-4.safetensors").unlink()
+    assert main(arguments) == 0, "what is missing is written"
+    assert len(list(target.iterdir())) == 10
+    (source / "8.safetensors").unlink()
+    assert main([*arguments[:2], str(tmp_path / "new"), "--slices"]) == 2
+    assert "Pass 3 of this run is missing" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
+def test_heads_from_a_file(folder, tmp_path, capsys):
+    file, plan = tmp_path / "heads.json", tmp_path / "plan.json"
+    shape = geometry(AutoModelForCausalLM.from_pretrained(folder).config)
+    chosen = HeadSet(heads=((2, 11), (1, 10)), geometry=shape)
+    file.write_text(write_heads(chosen, model="planted"))
+    arguments = designed(folder, "--heads", str(file), "--preview", "--save-plan", str(plan))
+    at = arguments.index("--rule")
+    del arguments[at : at + 2]
+    assert main(arguments) == 0
+    assert "Treated: 2 heads in 2 layers: L01.H10, L02.H11" in capsys.readouterr().out
+    request, rule = read_plan(plan.read_bytes())
+    assert (request.heads, rule) == (((1, 10), (2, 11)), "")
+    assert not local.list_jobs(), "nothing is measured for heads that are known"
+    assert main([*arguments, "--arms", "repair,healthy"]) == 0
+    healthy = read_plan(plan.read_bytes())[0].healthy
+    assert len(healthy) == 2
+    assert not set(healthy) & set(SICK)
+    capsys.readouterr()
+    wrong = write_heads(chosen, model="another")
+    for text, says in ((wrong, "The head set is for another, not for"), ("{", "is not JSON"), ("{}", "no head set")):  # fmt: skip
+        file.write_text(text)
+        assert main(arguments) == 2
+        error = capsys.readouterr().err
+        assert says in error
+        assert error.count("\n") == 1
+    file.unlink()
+    assert main(arguments) == 2
+    assert "cannot be read" in capsys.readouterr().err
+
+
+def test_a_preset_says_what_to_know_of_the_papers_numbers(tmp_path, capsys):
+    folder = checkpoints.save(tmp_path / "model", "bloom", num_hidden_layers=24, n_head=16, hidden_size=64)
+    asked = ["repair", "--model", str(folder), "--corpus", "stdlib-code", "--other", "none", "--tokens", "24", "--preview"]  # fmt: skip
+    assert main([*asked, "--preset", "bloom-1b7-column"]) == 0
+    said = capsys.readouterr().out
+    assert "Treated: 126 heads in 18 layers" in said
+    assert "Note: One seed, one column. If the paper planned it like its other runs" in said
+    assert "Here, in 140 steps, it rises for 35 and has fallen to 0 at the last." in said
+
+
+def test_off_a_terminal_every_run_has_a_line_also_those_beside(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stderr", SimpleNamespace(isatty=lambda: False, write=print))
+    watch = command.Steps()
+    for doing in (
+        "loading the model",
+        "reading every frozen number",
+        "",
+        "arm repair, seed 0 · step 1",
+        "arm repair, seed 0 · step 2; arm repair, seed 1 · step 1; arm no-reinit, seed 0 · starting",
+        "arm repair, seed 0 · waiting: the disk is full; free some space and it goes on",
+        "arm repair, seed 0, pass 2 · step 3; arm repair, seed 1 · step 2",
+        "arm no-reinit, seed 1 · step 1; arm repair, seed 1 · step 3",
+        "reading every frozen number again",
+        "testing single heads",
+    ):
+        watch.step(doing, 1, 9, "steps")
+    watch.close()
+    lines = [line for line in capsys.readouterr().out.splitlines() if line]
+    assert lines == [
+        "loading the model",
+        "reading every frozen number",
+        "arm repair, seed 0",
+        "arm repair, seed 1",
+        "arm no-reinit, seed 0",
+        "arm repair, seed 0, pass 2",
+        "arm no-reinit, seed 1",
+        "reading every frozen number again",
+        "testing single heads",
+    ]
+
+
+def test_on_a_terminal_the_line_is_whole(monkeypatch):
+    said = []
+    stream = SimpleNamespace(isatty=lambda: True, write=said.append, flush=lambda: None)
+    monkeypatch.setattr("sys.stderr", stream)
+    command.Steps().step("arm repair, seed 0 · step 2; arm repair, seed 1 · step 1", 3, 9, "steps")
+    assert said == ["\r\033[Karm repair, seed 0 · step 2; arm repair, seed 1 · step 1 3/9 steps"]

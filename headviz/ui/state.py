@@ -9,6 +9,7 @@ from typing import Any
 
 import streamlit as st
 from streamlit.runtime.pages_manager import PagesManager
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from headviz import view
 from headviz.data import corpora
@@ -18,7 +19,7 @@ from headviz.reopen import of_request
 from headviz.settings import settings
 from headviz.types import DataRef, ModelRef, Request, ScoreRequest
 
-ROUTER = Path(__file__).parents[2] / "app.py"
+ROUTER = Path(__file__).resolve().parents[2] / "app.py"
 
 _STYLE = """
 <style>
@@ -75,9 +76,12 @@ def through_router() -> None:
     """First line of every page: make sure that app.py ran.
 
     A server that sees a pages/ folder runs the page of a deep link by itself, until app.py has called st.navigation
-    once: no sidebar, and no view from the URL. So run app.py from here. (A rerun would lose the click that led here.)
+    once: no sidebar, no view from the URL, and the URL is overwritten. So run app.py from here. (A rerun would lose the click
+    that led here.) What tells is that the session has no view yet: of several that open on a fresh server at once, as tabs do
+    after a restart, only the first would still find Streamlit's own mark.
     """
-    if PagesManager.uses_pages_directory:
+    main = get_script_run_ctx().main_script_path
+    if "headviz_ignored" not in st.session_state and Path(main).resolve() == ROUTER:
         PagesManager.uses_pages_directory = False
         runpy.run_path(str(ROUTER))
         st.stop()

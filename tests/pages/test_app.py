@@ -1,10 +1,13 @@
 """The whole app: pages, sidebar, URL."""
 
+from streamlit.runtime.pages_manager import PagesManager
+
 from headviz.jobs import local
 from headviz.models import catalog
 from headviz.reopen import of_request
 from headviz.settings import settings
 from headviz.types import PatternRequest
+from headviz.ui import parts, state
 from headviz.ui.sidebar import offered
 from headviz.view import VIEW
 from tests.checkpoints import save
@@ -44,6 +47,23 @@ def test_the_url_is_the_view(scored):
     assert app.selectbox(key="metric").value == "awft"
     assert app.slider(key="share").value == 35.0
     assert "**L03.H07**" in said(app)
+
+
+def test_a_deep_link_keeps_its_view_where_another_session_opens_at_once(scored, monkeypatch):
+    """Streamlit has decided to run the page by itself, and then another session's run takes its mark away."""
+
+    def late():
+        PagesManager.uses_pages_directory = False
+        state.through_router()
+
+    monkeypatch.setattr(parts, "through_router", late)
+    app = open_app(metric="awft", share="35.0")
+    app.switch_page("pages/heads.py").run()
+    assert not app.exception
+    assert app.selectbox(key="metric").value == "awft"
+    assert app.slider(key="share").value == 35.0
+    assert app.query_params["metric"] == "awft", "and the URL is not overwritten"
+    assert app.sidebar.selectbox
 
 
 def test_a_model_that_does_not_exist_gets_a_sentence(home, no_worker):

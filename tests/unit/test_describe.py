@@ -78,7 +78,7 @@ def test_prompts_of_questions():
 
 
 def test_repairs():
-    words = "3 heads, 20 steps, 3 arms × 3 seeds · alibi-demo (bundled) · float32 · docstrings, train · 64 × 64 tokens"
+    words = "3 heads, 20 steps, 4 arms × 3 seeds · alibi-demo (bundled) · float32 · docstrings, train · 64 × 64 tokens"
     said = describe(small_request())
     assert said.split(" · ")[0] == words.split(" · ")[0]
     assert "docstrings, train" in said

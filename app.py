@@ -29,4 +29,7 @@ with st.sidebar:
         ui.jobs_indicator()
     except HeadvizError as error:
         st.error(str(error), icon=":material/error:")
-page.run()
+try:
+    page.run()
+finally:
+    ui.spare_modules()

@@ -3,6 +3,7 @@
 state.py      the view in session and URL, and the model and data it names
 parts.py      page head, the computed sentence, charts, provenance
 answers.py    requests: nothing yet, working, failed, done
+garbage.py    what need not be looked through for garbage after every run
 once.py       what takes a while to make, made once for each key
 threshold.py  which score and how strict: controls over a map, and the sentence they give
 one_head.py   picking a head, its scores in depth, what it attends to
@@ -12,6 +13,7 @@ uploads.py    head sets that somebody uploads
 
 from headviz.describe import describe
 from headviz.ui.answers import answer, cached, ended, forget, gather, jobs_indicator, working_on
+from headviz.ui.garbage import spare_modules
 from headviz.ui.once import once
 from headviz.ui.parts import (
     caution,
@@ -69,6 +71,7 @@ __all__ = [
     "score_request",
     "sentences",
     "show",
+    "spare_modules",
     "start",
     "starts_by_itself",
     "sync_url",

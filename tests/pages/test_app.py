@@ -1,5 +1,7 @@
 """The whole app: pages, sidebar, URL."""
 
+import sys
+
 from streamlit.runtime.pages_manager import PagesManager
 
 from headviz.jobs import local
@@ -7,7 +9,7 @@ from headviz.models import catalog
 from headviz.reopen import of_request
 from headviz.settings import settings
 from headviz.types import PatternRequest
-from headviz.ui import parts, state
+from headviz.ui import garbage, parts, state
 from headviz.ui.sidebar import offered
 from headviz.view import VIEW
 from tests.checkpoints import save
@@ -20,6 +22,21 @@ def test_every_page_opens(scored, built_train):
     for page in sorted((ROOT / "pages").glob("*.py")):
         app.switch_page(f"pages/{page.name}").run()
         assert not app.exception, page.name
+
+
+def test_what_was_imported_is_not_looked_through_after_every_run(scored, monkeypatch):
+    frozen = []
+    monkeypatch.setattr(garbage, "_modules", 0)
+    monkeypatch.setattr(garbage.gc, "freeze", lambda: frozen.append(len(sys.modules)))
+    app = open_app()
+    app.switch_page("pages/heads.py").run()
+    assert len(frozen) == 1
+    monkeypatch.setattr(garbage, "_modules", len(sys.modules))  # a thread may have imported one more
+    app.run()
+    assert len(frozen) == 1, "nothing was imported since"
+    monkeypatch.setitem(sys.modules, "one_more", sys)
+    app.run()
+    assert len(frozen) == 2
 
 
 def test_every_control_has_a_help_text(scored):

@@ -31,7 +31,7 @@ def test_what_was_imported_is_not_looked_through_after_every_run(scored, monkeyp
     app = open_app()
     app.switch_page("pages/heads.py").run()
     assert len(frozen) == 1
-    monkeypatch.setattr(garbage, "_modules", 10**6)  # as many as there may be: nothing is imported from now on
+    monkeypatch.setattr(garbage, "_modules", 10**6)  # nothing is imported from now on
     app.run()
     assert len(frozen) == 1
 

@@ -145,8 +145,8 @@ def other_slopes(request: RepairRequest, geometry: Geometry) -> list[str]:
 
 def of_change(change: MeanChange | SeedChange) -> str:
     if math.isnan(change.low):
-        return f"{change.change:+.4f} nats"
-    return f"{change.change:+.4f} [{change.low:+.4f}, {change.high:+.4f}] nats"
+        return f"{change.change:+z.4f} nats"
+    return f"{change.change:+z.4f} [{change.low:+z.4f}, {change.high:+z.4f}] nats"
 
 
 def count(number: float) -> str:

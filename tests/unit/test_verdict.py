@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from headviz.surgery import outcomes
+from headviz.surgery import outcomes, said
 from headviz.surgery.head_changes import head_changes
 from headviz.surgery.outcomes import (
     arm_losses,
@@ -451,3 +451,8 @@ def test_the_report_as_json():
     assert tree["curves"][0]["train_loss"][0] is None
     assert tree["curves"][0]["step"] == [0, 10, 20]
     assert tree["request"]["kind"] == "repair"
+
+
+def test_a_change_that_rounds_to_nothing_has_no_minus():
+    nothing = SimpleNamespace(change=-2e-5, low=-0.0035, high=-1e-6)
+    assert said.of_change(nothing) == "+0.0000 [-0.0035, +0.0000] nats"

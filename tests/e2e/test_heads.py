@@ -76,7 +76,7 @@ def test_move_the_threshold(page):
     thumb.focus()
     for _ in range(10):
         page.keyboard.press("ArrowRight")
-    expect(page.locator(".st-key-say")).to_contain_text("(25.0%) input × head pairs", timeout=10_000)
+    expect(page.locator(".st-key-say")).to_contain_text("(25.0%) input × head pairs", timeout=LONG)
     assert say(page) != before
     expect(page).to_have_url(re.compile(r"share=25\.0"))
 

@@ -114,7 +114,7 @@ def _copy(paths: Mapping[int, Path], target: Path) -> list[Path]:
     would be written. Raises BadInput, Failure."""
     wanted = {target / f"pass-{number}.safetensors": paths[number] for number in sorted(paths)}
     try:
-        there = list(target.iterdir()) if target.is_dir() else []
+        there = [path for path in target.iterdir() if path.suffix != ".half"] if target.is_dir() else []
         if any(not (path in wanted and filecmp.cmp(path, wanted[path], shallow=False)) for path in there):
             raise BadInput(
                 f"{target} is there already and holds other files: it is left alone. Name a new folder."
@@ -122,7 +122,11 @@ def _copy(paths: Mapping[int, Path], target: Path) -> list[Path]:
         target.mkdir(parents=True, exist_ok=True)
         for path, source in wanted.items():
             if path not in there:
-                shutil.copyfile(source, path)
+                half = path.with_suffix(
+                    ".half"
+                )  # a copy that is cut short must not stand where a whole one is looked for
+                shutil.copyfile(source, half)
+                half.replace(path)
         return list(wanted)
     except OSError as error:
         raise Failure(f"The slices could not be written to {target}: {error.strerror or error}.") from error

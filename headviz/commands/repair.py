@@ -339,4 +339,4 @@ def _change(change: dict[str, Any] | None) -> str:
         return ""
     low, high = change["interval"]
     edges = "" if low is None else f" [{low:+.4f}, {high:+.4f}]"
-    return f"{change['change']:+.4f}{edges}"
+    return f"{change['change']:+z.4f}{edges}"

@@ -142,8 +142,8 @@ def default_request(
     bos:     whether the tokenizer decides about a BOS token, or it is always or never put first, in all texts
 
     64 held-out windows give 32 documents to choose and 32 to report on, where each gives one: enough for a bootstrap over
-    documents. The diagnostic text is drawn with another seed from the held-out part and may share documents with it: it
-    measures attention, and decides nothing.
+    documents. The diagnostic text and the text on which heads are chosen are draws of the held-out part too and share
+    documents with it: attention is measured on them, which decides what heads are treated, alike in every arm, and no loss.
     Raises BadInput, UnknownName, BadData.
     """
     about = about or facts(model, settings)

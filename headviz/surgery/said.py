@@ -120,7 +120,7 @@ def _said_healthy(request: RepairRequest, found: Found, seen: MeanChange) -> lis
     passes = f" They had one pass, and the repair up to {request.passes}." if request.passes > 1 else ""
     notes = [
         f"As many healthy heads treated alike: repair is {abs(seen.change):.4f} nats {side} on the report part; as a change, "
-        f"{seen.change:+.4f}{edges}{clear}.{passes}"
+        f"{seen.change:+z.4f}{edges}{clear}.{passes}"
     ]
     geometry = getattr(
         found, "geometry", None
@@ -146,7 +146,7 @@ def other_slopes(request: RepairRequest, geometry: Geometry) -> list[str]:
 def of_change(change: MeanChange | SeedChange) -> str:
     if math.isnan(change.low):
         return f"{change.change:+z.4f} nats"
-    return f"{change.change:+z.4f} [{change.low:+z.4f}, {change.high:+z.4f}] nats"
+    return f"{change.change:+z.4f} [{change.low:+.4f}, {change.high:+.4f}] nats"
 
 
 def count(number: float) -> str:

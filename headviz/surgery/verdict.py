@@ -25,7 +25,7 @@ Word = Literal[
     "repaired", "awake, no gain from reinitialising", "no change shown", "worse", "cannot be judged"
 ]
 WORDS: dict[Word, str] = {
-    "repaired": "The loss on text that nobody trained or chose on is lower than before surgery, and lower than after the same "
+    "repaired": "The loss on text that was not trained on and chose no step is lower than before surgery, and lower than after the same "
     "training without new weights: over all seeds together, and in at least three seeds each by itself. And at least half of the "
     "treated heads are off the first token.",
     "awake, no gain from reinitialising": "At least half of the treated heads are off the first token, but a gain from new weights "
@@ -33,7 +33,7 @@ WORDS: dict[Word, str] = {
     "least three seeds each by itself.",
     "no change shown": "Nothing that would count as a repair was shown: the loss may be as before surgery, or the heads may "
     "still look at the first token.",
-    "worse": "The loss on text that nobody trained or chose on is higher than before surgery, over all seeds together.",
+    "worse": "The loss on text that was not trained on and chose no step is higher than before surgery, over all seeds together.",
     "cannot be judged": "Something that the judgement rests on is missing.",
 }
 SEEDS = 3

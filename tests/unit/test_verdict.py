@@ -455,4 +455,6 @@ def test_the_report_as_json():
 
 def test_a_change_that_rounds_to_nothing_has_no_minus():
     nothing = SimpleNamespace(change=-2e-5, low=-0.0035, high=-1e-6)
-    assert said.of_change(nothing) == "+0.0000 [-0.0035, +0.0000] nats"
+    assert said.of_change(nothing) == "+0.0000 [-0.0035, -0.0000] nats", (
+        "an edge keeps the side of 0 that it is on"
+    )

@@ -124,7 +124,7 @@ def rows(found: tuple[ArmLoss, ...]) -> list[dict[str, Any]]:
 def _change(change) -> str:
     if change is None:
         return ""
-    said = minus(f"{change.change:+.4f}")
+    said = minus(f"{change.change:+z.4f}")
     if not math.isfinite(change.low):
         return f"{said} (one document: no interval)"
     return f"{said} {_edges(change.low, change.high, 4)}"

@@ -37,7 +37,7 @@ from headviz.ui.ablation.measurements import Measurements, sentence
 from headviz.ui.ablation.plan import is_small, plan_now
 from headviz.ui.within import Within
 
-SENT = 0.15  # seconds until the browser has drawn what it was sent: a rerun drops what is not sent yet, and is drawn before it
+SENT = 0.15  # seconds: what a rerun finds not yet sent is dropped, and what is not yet drawn is drawn together with it, later
 # Name in the URL → title, and what draws it from the measurements and the scores that chose.
 PANELS = {
     "curve": ("Curve", curve.panel),

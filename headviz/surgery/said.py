@@ -136,7 +136,7 @@ def other_slopes(request: RepairRequest, geometry: Geometry) -> list[str]:
     have = "has" if others == 1 else "have"
     return [
         f"{others} of {plural(len(request.healthy), 'healthy head')} {have} another slope than the treated heads: where no healthy "
-        "head of the same slope is left, the one with the nearest is taken."
+        "head of the same slope is left, headviz takes the one with the nearest."
     ]
 
 

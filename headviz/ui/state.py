@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 import uuid
 from pathlib import Path
 from typing import Any
@@ -83,7 +82,10 @@ def through_router() -> None:
     main = get_script_run_ctx().main_script_path
     if "headviz_ignored" not in st.session_state and Path(main).resolve() == ROUTER:
         PagesManager.uses_pages_directory = False
-        runpy.run_path(str(ROUTER))
+        exec(
+            compile(ROUTER.read_bytes(), str(ROUTER), "exec"),
+            {"__name__": "__main__", "__file__": str(ROUTER)},
+        )
         st.stop()
 
 
